@@ -13,7 +13,7 @@
 #include "backends/null/null_device.h"
 #include "backends/reference/reference_device.h"
 #include "core/text/nearest.h"
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 #include "ridgepoint/runtime/program.h"
 #include "runtime/device/device.h"
 
@@ -35,9 +35,8 @@ std::shared_ptr<Device> open_null(int /*ordinal*/, const DeviceOptions& options)
   } else if (can_describe_card(options.card->compute_capability)) {
     target = make_described_card(*options.card);
   } else {
-    throw Error(fmt::format("there are no kernels for {}: they need compute capability {}.{} or newer",
-                            options.card->name, cuda::kLeastCapability / 10, cuda::kLeastCapability % 10),
-                ErrorKind::unsupported);
+    throw_error(ErrorKind::unsupported, "there are no kernels for {}: they need compute capability {}.{} or newer",
+                options.card->name, cuda::kLeastCapability / 10, cuda::kLeastCapability % 10);
   }
   return make_null_device(std::move(target), options.memory_limit_bytes);
 }
@@ -52,11 +51,9 @@ constexpr std::array kBackends = {
 int read_ordinal(std::string_view name, std::string_view number) {
   int ordinal = 0;
   const auto read = std::from_chars(number.data(), number.data() + number.size(), ordinal);
-  if (number.empty() || read.ec != std::errc() || read.ptr != number.data() + number.size() || ordinal < 0) {
-    throw Error(
-        fmt::format("'{}' is not the name of a GPU; write cuda for the first one and cuda:1 for the second", name),
-        ErrorKind::usage);
-  }
+  if (number.empty() || read.ec != std::errc() || read.ptr != number.data() + number.size() || ordinal < 0)
+    throw_error(ErrorKind::usage,
+                "'{}' is not the name of a GPU; write cuda for the first one and cuda:1 for the second", name);
   return ordinal;
 }
 
@@ -72,11 +69,10 @@ std::shared_ptr<Device> open_device(std::string_view name, const DeviceOptions& 
     if (backend.name != kind) continue;
     if (colon == std::string_view::npos) return backend.open(0, options);
     if (backend.numbered) return backend.open(read_ordinal(name, name.substr(colon + 1)), options);
-    throw Error(
-        fmt::format("there is only one device '{}', so its name takes no number; '{}' was asked for", kind, name),
-        ErrorKind::usage);
+    throw_error(ErrorKind::usage, "there is only one device '{}', so its name takes no number; '{}' was asked for",
+                kind, name);
   }
-  throw Error(fmt::format("unknown device '{}'{}", name, hint(kind, names)), ErrorKind::usage);
+  throw_error(ErrorKind::usage, "unknown device '{}'{}", name, hint(kind, names));
 }
 
 bool can_describe_card(int compute_capability) { return compute_capability >= cuda::kLeastCapability; }

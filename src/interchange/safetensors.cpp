@@ -9,8 +9,8 @@
 #include <numeric>
 
 #include "core/text/nearest.h"
+#include "core/text/throw_error.h"
 #include "interchange/safetensors_names.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -20,21 +20,18 @@ static_assert(std::endian::native == std::endian::little, "tensor data is read a
 constexpr std::size_t kLengthBytes = 8;
 
 std::uint64_t read_header_length(const InputFile& file) {
-  if (file.size_bytes() < kLengthBytes) {
-    throw Error(fmt::format("'{}' is not a safetensors file: it has {} bytes, and the header length alone needs {}",
-                            file.path().string(), file.size_bytes(), kLengthBytes));
-  }
+  if (file.size_bytes() < kLengthBytes)
+    throw_error("'{}' is not a safetensors file: it has {} bytes, and the header length alone needs {}",
+                file.path().string(), file.size_bytes(), kLengthBytes);
   std::array<std::byte, kLengthBytes> raw;
   file.read_at(0, raw);
   const auto length = std::bit_cast<std::uint64_t>(raw);
-  if (length > kMaxSafetensorsHeaderBytes) {
-    throw Error(fmt::format("'{}' is not a safetensors file: its header length is {} bytes, and at most {} are allowed",
-                            file.path().string(), length, kMaxSafetensorsHeaderBytes));
-  }
-  if (length > file.size_bytes() - kLengthBytes) {
-    throw Error(fmt::format("'{}' is truncated: its header length is {} bytes, and {} bytes follow",
-                            file.path().string(), length, file.size_bytes() - kLengthBytes));
-  }
+  if (length > kMaxSafetensorsHeaderBytes)
+    throw_error("'{}' is not a safetensors file: its header length is {} bytes, and at most {} are allowed",
+                file.path().string(), length, kMaxSafetensorsHeaderBytes);
+  if (length > file.size_bytes() - kLengthBytes)
+    throw_error("'{}' is truncated: its header length is {} bytes, and {} bytes follow", file.path().string(), length,
+                file.size_bytes() - kLengthBytes);
   return length;
 }
 
@@ -45,7 +42,7 @@ SafetensorsHeader read_header(const InputFile& file) {
   try {
     return parse_safetensors_header(json, file.size_bytes() - kLengthBytes - length);
   } catch (const Error& error) {
-    throw Error(fmt::format("cannot read '{}': {}", file.path().string(), error.what()));
+    throw_error("cannot read '{}': {}", file.path().string(), error.what());
   }
 }
 
@@ -53,10 +50,9 @@ SafetensorsHeader read_header(const InputFile& file) {
 void check_booleans(const HostTensor& tensor, const std::string& name) {
   if (tensor.type.dtype != DType::boolean) return;
   const auto bad = std::ranges::find_if(tensor.data, [](std::byte b) { return b > std::byte{1}; });
-  if (bad != tensor.data.end()) {
-    throw Error(fmt::format("tensor {} is BOOL, but its element {} is {}; only 0 and 1 are allowed", quote_name(name),
-                            bad - tensor.data.begin(), std::to_integer<int>(*bad)));
-  }
+  if (bad != tensor.data.end())
+    throw_error("tensor {} is BOOL, but its element {} is {}; only 0 and 1 are allowed", quote_name(name),
+                bad - tensor.data.begin(), std::to_integer<int>(*bad));
 }
 
 // The widest dtypes come first, which aligns every tensor to its element size; otherwise the caller's order.
@@ -78,12 +74,10 @@ void check_declarations(std::span<const TensorDeclaration> declarations) {
   std::vector<std::string_view> names;
   for (const TensorDeclaration& declaration : declarations) names.push_back(declaration.name);
   std::ranges::sort(names);
-  if (const auto repeated = std::ranges::adjacent_find(names); repeated != names.end()) {
-    throw Error(fmt::format("two tensors to be written have the name {}", quote_name(*repeated)));
-  }
-  if (std::ranges::binary_search(names, kSafetensorsMetadataKey)) {
-    throw Error(fmt::format("a tensor cannot be named '{}': the format reserves this name", kSafetensorsMetadataKey));
-  }
+  if (const auto repeated = std::ranges::adjacent_find(names); repeated != names.end())
+    throw_error("two tensors to be written have the name {}", quote_name(*repeated));
+  if (std::ranges::binary_search(names, kSafetensorsMetadataKey))
+    throw_error("a tensor cannot be named '{}': the format reserves this name", kSafetensorsMetadataKey);
 }
 
 std::string header_text(std::span<const TensorDeclaration> declarations, std::span<const std::size_t> order,
@@ -133,15 +127,13 @@ const SafetensorsEntry* SafetensorsFile::find(std::string_view name) const {
 
 const SafetensorsEntry& SafetensorsFile::entry(std::string_view name) const {
   if (const SafetensorsEntry* found = find(name)) return *found;
-  if (header_.entries.empty()) {
-    throw Error(fmt::format("'{}' has no tensor {}: it has no tensors at all", path().string(), quote_name(name)));
-  }
+  if (header_.entries.empty())
+    throw_error("'{}' has no tensor {}: it has no tensors at all", path().string(), quote_name(name));
   std::vector<std::string_view> known;
   for (const SafetensorsEntry& entry : header_.entries) known.push_back(entry.name);
   const std::string near = nearest(name, known);
-  throw Error(fmt::format("'{}' has no tensor {} among its {} tensors{}", path().string(), quote_name(name),
-                          known.size(),
-                          near.empty() ? "" : fmt::format("; the most similar name is {}", quote_name(near))));
+  throw_error("'{}' has no tensor {} among its {} tensors{}", path().string(), quote_name(name), known.size(),
+              near.empty() ? "" : fmt::format("; the most similar name is {}", quote_name(near)));
 }
 
 HostTensor SafetensorsFile::read(std::string_view name) const {
@@ -158,10 +150,9 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
   HostTensor written;
   const auto bytes = [&](std::size_t i) -> std::span<const std::byte> {
     written = tensor(i);
-    if (written.type != declarations[i].type) {
-      throw Error(fmt::format("tensor {} was declared as {}, but its data is {}", quote_name(declarations[i].name),
-                              declarations[i].type.to_string(), written.type.to_string()));
-    }
+    if (written.type != declarations[i].type)
+      throw_error("tensor {} was declared as {}, but its data is {}", quote_name(declarations[i].name),
+                  declarations[i].type.to_string(), written.type.to_string());
     return written.data;
   };
   write_tensor_bytes(path, declarations, bytes, metadata, checksum);
@@ -183,10 +174,9 @@ void write_tensor_bytes(const std::filesystem::path& path, std::span<const Tenso
   file.write(header);
   for (const std::size_t i : order) {
     const std::span<const std::byte> written = bytes(i);
-    if (written.size() != declarations[i].type.bytes()) {
-      throw Error(fmt::format("tensor {} was declared as {}, but its data has {} bytes",
-                              quote_name(declarations[i].name), declarations[i].type.to_string(), written.size()));
-    }
+    if (written.size() != declarations[i].type.bytes())
+      throw_error("tensor {} was declared as {}, but its data has {} bytes", quote_name(declarations[i].name),
+                  declarations[i].type.to_string(), written.size());
     file.write(written);
   }
   file.commit();

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/rounding.h"
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint {
 namespace {
@@ -59,13 +59,11 @@ void ArenaAllocator::fail(std::size_t capacity_bytes) {
 }
 
 void* ArenaAllocator::allocate(std::size_t bytes, MemoryCategory category, std::uint32_t node, std::uint32_t index) {
-  if (index >= blocks_.size())
-    throw Error(fmt::format("the plan has {} blocks and none of index {}", blocks_.size(), index));
+  if (index >= blocks_.size()) throw_error("the plan has {} blocks and none of index {}", blocks_.size(), index);
   Block& block = blocks_[index];
-  if (block.live || block_bytes(bytes) != block.size_bytes) {
-    throw Error(fmt::format("block {} of the plan has {} bytes and is {}; {} bytes were asked for", index,
-                            block.size_bytes, block.live ? "live" : "free", bytes));
-  }
+  if (block.live || block_bytes(bytes) != block.size_bytes)
+    throw_error("block {} of the plan has {} bytes and is {}; {} bytes were asked for", index, block.size_bytes,
+                block.live ? "live" : "free", bytes);
   block.live = true;
   block.requested_bytes = bytes;
   block.category = category;
@@ -87,8 +85,7 @@ FixedMemory ArenaAllocator::fixed_memory() const {
 
 void ArenaAllocator::free(void* address) {
   Block* block = live_.take(reinterpret_cast<std::uintptr_t>(address));
-  if (block == nullptr)
-    throw Error(fmt::format("cannot free {}: no live block begins at this address", fmt::ptr(address)));
+  if (block == nullptr) throw_error("cannot free {}: no live block begins at this address", fmt::ptr(address));
   account_.free(*block);
   block->live = false;
 }

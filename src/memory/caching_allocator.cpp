@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "core/rounding.h"
+#include "core/text/throw_error.h"
 #include "memory/segment_sizes.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -63,7 +63,7 @@ void CachingAllocator::request_free(void* address) {
 
 void CachingAllocator::complete_free(void* address) {
   const auto pending = pending_.find(reinterpret_cast<std::uintptr_t>(address));
-  if (pending == pending_.end()) throw Error(fmt::format("no free was requested for {}", fmt::ptr(address)));
+  if (pending == pending_.end()) throw_error("no free was requested for {}", fmt::ptr(address));
   Block* block = pending->second;
   pending_.erase(pending);
   give_back(block);
@@ -72,9 +72,9 @@ void CachingAllocator::complete_free(void* address) {
 Block* CachingAllocator::take_live(void* address) {
   Block* block = live_.take(reinterpret_cast<std::uintptr_t>(address));
   if (block != nullptr) return block;
-  throw Error(fmt::format(
+  throw_error(
       "cannot free {}: no live block begins at this address; it was freed already, or another allocator owns it",
-      fmt::ptr(address)));
+      fmt::ptr(address));
 }
 
 void CachingAllocator::give_back(Block* block) {

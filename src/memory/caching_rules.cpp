@@ -11,7 +11,7 @@
 
 #include "core/text/nearest.h"
 #include "core/text/text.h"
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint {
 namespace {
@@ -20,7 +20,7 @@ constexpr std::size_t kMiB = std::size_t{1} << 20;
 constexpr std::size_t kMostMiB = std::size_t{1} << 40;  // of memory; past this, sizes would not fit in 64 bits
 
 [[noreturn]] void refuse(std::string_view name, std::string_view value, std::string_view expected) {
-  throw Error(fmt::format("{} takes {}, not '{}'", name, expected, printable(value)), ErrorKind::usage);
+  throw_error(ErrorKind::usage, "{} takes {}, not '{}'", name, expected, printable(value));
 }
 
 template <typename Number>
@@ -177,8 +177,7 @@ CachingRules parse_caching_rules(std::string_view configuration) {
     const std::size_t colon = item.find(':');
     const std::string_view name = item.substr(0, colon);
     const Setting& setting = setting_named(name);
-    if (colon == std::string_view::npos)
-      throw Error(fmt::format("'{}' has no value; write {}:VALUE", name, name), ErrorKind::usage);
+    if (colon == std::string_view::npos) throw_error(ErrorKind::usage, "'{}' has no value; write {}:VALUE", name, name);
     setting.set(setting.name, item.substr(colon + 1), rules);
   }
   return rules;

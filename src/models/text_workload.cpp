@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "core/text/throw_error.h"
 #include "models/transformer/transformer.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -49,18 +49,17 @@ std::string problem_of(const Workload& workload, Use use) {
 void require_text(const Workload& workload, std::string_view who, Use use) {
   if (const TransformerConfig* model = workload.transformer()) {
     if (model->architecture.predicts_next_token()) return;
-    throw Error(
-        fmt::format("{} needs a model that predicts the next token, and this one does not: it needs a decoder; choose "
-                    "another --model",
-                    who),
-        ErrorKind::usage);
+    throw_error(ErrorKind::usage,
+                "{} needs a model that predicts the next token, and this one does not: it needs a decoder; choose "
+                "another --model",
+                who);
   }
   const std::string problem = problem_of(workload, use);
   if (problem.empty()) return;
-  throw Error(fmt::format("{} needs a language model, and '{}' is none: {}; bench, profile and memory run "
-                          "it, and docs/model.md says what a workload of text has",
-                          who, workload.describe().model.name, problem),
-              ErrorKind::usage);
+  throw_error(ErrorKind::usage,
+              "{} needs a language model, and '{}' is none: {}; bench, profile and memory run "
+              "it, and docs/model.md says what a workload of text has",
+              who, workload.describe().model.name, problem);
 }
 
 }  // namespace

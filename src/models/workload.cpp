@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -7,9 +6,9 @@
 
 #include "core/random/random_values.h"
 #include "core/text/nearest.h"
+#include "core/text/throw_error.h"
 #include "ir/stored_tensors.h"
 #include "passes/training/training.h"
-#include "ridgepoint/core/error.h"
 #include "ridgepoint/models/workload.h"
 
 namespace ridgepoint {
@@ -97,7 +96,7 @@ void initialise(Program& program, const Workload& workload, std::uint64_t seed, 
 
 void register_workload(WorkloadKind kind) {
   if (std::ranges::find(kinds(), kind.name, &WorkloadKind::name) != kinds().end())
-    throw Error(fmt::format("there is a workload '{}'; give yours another name", kind.name));
+    throw_error("there is a workload '{}'; give yours another name", kind.name);
   kinds().push_back(std::move(kind));
 }
 

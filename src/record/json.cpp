@@ -13,11 +13,11 @@
 #include "core/files/file.h"
 #include "core/text/json.h"
 #include "core/text/text.h"
+#include "core/text/throw_error.h"
 #include "core/types/enum_names.h"
 #include "record/columns.h"
 #include "record/fields.h"
 #include "record/usual_values.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -158,16 +158,14 @@ const Json* find(const Json& json, std::string_view key) {
 }
 
 void check_schema(std::int64_t schema) {
-  if (schema > kRecordSchema) {
-    throw Error(
-        fmt::format("a newer Ridgepoint wrote it (schema {}; this build reads 1 to {}); use that version, or measure "
-                    "again with this one",
-                    schema, kRecordSchema));
-  }
-  if (schema < 1) {
-    throw Error(fmt::format("its schema {} is older than any that this build reads (1 to {}); measure again", schema,
-                            kRecordSchema));
-  }
+  if (schema > kRecordSchema)
+    throw_error(
+        "a newer Ridgepoint wrote it (schema {}; this build reads 1 to {}); use that version, or measure "
+        "again with this one",
+        schema, kRecordSchema);
+  if (schema < 1)
+    throw_error("its schema {} is older than any that this build reads (1 to {}); measure again", schema,
+                kRecordSchema);
 }
 
 // Throws Error for times that no run has, because readers take some figures from the samples and others from these.
@@ -177,7 +175,7 @@ void check_samples(const Statistics& ms, std::string_view name) {
   const double slack = 1e-6 * most;
   for (const auto& [what, value] : {std::pair{"median", ms.median}, {"min", ms.min}, {"max", ms.max}}) {
     if (!(value < least - slack || value > most + slack)) continue;
-    throw Error(fmt::format("field '{}.{}' is {}, and the samples are {} to {}", name, what, value, least, most));
+    throw_error("field '{}.{}' is {}, and the samples are {} to {}", name, what, value, least, most);
   }
 }
 
@@ -190,14 +188,14 @@ Record decode_record(Json& json) {
     const FieldPlace place = place_of_field(field);
     const Json* parent = place.object.empty() ? &json : find(json, place.object);
     if (parent == nullptr) return;
-    if (!parent->is_object()) throw Error(fmt::format("field '{}' must be an object", place.object));
+    if (!parent->is_object()) throw_error("field '{}' must be an object", place.object);
     try {
       const Json* value = find(*parent, place.name);
       if (value != nullptr) decode(*value, member);
       if (value != nullptr && is_never_negative(field, place) && has_negative(*value))
         throw WrongType{"0 at least: it is a size, a time or a rate"};
     } catch (const WrongType& wrong) {
-      throw Error(fmt::format("field '{}' must be {}", field, wrong.wanted));
+      throw_error("field '{}' must be {}", field, wrong.wanted);
     }
     if (field == "schema") check_schema(record.schema);
   });
@@ -274,8 +272,8 @@ std::vector<Record> read_records(const std::filesystem::path& path) {
       begin = end + 1;
     }
   } catch (const Error& error) {
-    throw Error(fmt::format("cannot read records from '{}', {} {}: {}", path.string(), is_array ? "record" : "line",
-                            place, error.what()));
+    throw_error("cannot read records from '{}', {} {}: {}", path.string(), is_array ? "record" : "line", place,
+                error.what());
   }
   return records;
 }

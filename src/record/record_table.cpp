@@ -8,9 +8,9 @@
 #include <iterator>
 #include <type_traits>
 
+#include "core/text/throw_error.h"
 #include "core/text/units.h"
 #include "record/fields.h"
-#include "ridgepoint/core/error.h"
 #include "tables/table/wrap.h"
 
 namespace ridgepoint::tables {
@@ -392,23 +392,20 @@ std::vector<const Setting*> varying_settings(std::span<const Record> records) {
 RecordBaseline parse_baseline(std::string_view text, std::span<const Record> records) {
   const std::size_t sign = text.find('=');
   if (sign == std::string_view::npos)
-    throw Error(fmt::format("'{}' names no value of an option; write compile=off", text), ErrorKind::usage);
+    throw_error(ErrorKind::usage, "'{}' names no value of an option; write compile=off", text);
   std::vector<std::string_view> swept;
   for (const Setting& setting : record_settings()) {
     if (setting.is_column() && varies(records, setting)) swept.push_back(setting.heading);
   }
   const std::string_view name = text.substr(0, sign);
   const Setting* setting = find_setting(name);
-  if (setting == nullptr || std::ranges::find(swept, setting->heading) == swept.end()) {
-    throw Error(fmt::format("'{}' does not vary; {}", name,
-                            swept.empty() ? "no option has two values"
-                                          : fmt::format("what varies: {}", fmt::join(swept, ", "))),
-                ErrorKind::usage);
-  }
+  if (setting == nullptr || std::ranges::find(swept, setting->heading) == swept.end())
+    throw_error(ErrorKind::usage, "'{}' does not vary; {}", name,
+                swept.empty() ? "no option has two values" : fmt::format("what varies: {}", fmt::join(swept, ", ")));
   const std::string_view value = usual_value(*setting, text.substr(sign + 1));
   const auto has_value = [&](const Record& record) { return setting->cell(record) == value; };
   if (std::ranges::none_of(records, has_value))
-    throw Error(fmt::format("no row has {} '{}'", setting->heading, value), ErrorKind::usage);
+    throw_error(ErrorKind::usage, "no row has {} '{}'", setting->heading, value);
   return {std::string(setting->heading), std::string(value)};
 }
 

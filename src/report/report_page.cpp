@@ -11,10 +11,10 @@
 #include "core/files/embedded_file.h"
 #include "core/files/file.h"
 #include "core/text/text.h"
+#include "core/text/throw_error.h"
 #include "inspect/profile/pages/page.h"
 #include "record/record_table.h"
 #include "record/usual_values.h"
-#include "ridgepoint/core/error.h"
 #include "ridgepoint/record/record.h"
 #include "ridgepoint/report/views.h"
 #include "tables/table/render.h"
@@ -77,7 +77,7 @@ void add_array(ReportFile& file, std::string_view text) {
       ++place;
     }
   } catch (const Error& error) {
-    throw Error(fmt::format("record {}: {}", place, error.what()));
+    throw_error("record {}: {}", place, error.what());
   }
 }
 
@@ -92,10 +92,10 @@ void add_lines(ReportFile& file, std::string_view text) {
       add(file, parse_json(line));
     } catch (const JsonError& error) {
       // A line that was being written has no end yet, and no row is valid JSON before its last character.
-      if (end < text.size() || !error.is_cut_off()) throw Error(fmt::format("line {}: {}", number, error.what()));
+      if (end < text.size() || !error.is_cut_off()) throw_error("line {}: {}", number, error.what());
       file.is_truncated = true;
     } catch (const Error& error) {
-      throw Error(fmt::format("line {}: {}", number, error.what()));
+      throw_error("line {}: {}", number, error.what());
     }
   }
 }
@@ -198,7 +198,7 @@ ReportFile read_report_file(const std::filesystem::path& path) {
   try {
     read(file, text);
   } catch (const Error& error) {
-    throw Error(fmt::format("cannot show '{}': {}", path.string(), error.what()));
+    throw_error("cannot show '{}': {}", path.string(), error.what());
   }
   return file;
 }

@@ -1,5 +1,4 @@
 // A timeline of memory as the page has it: its columns from CSV, and with fewer events.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -12,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/text/throw_error.h"
 #include "report/report_page.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::tables {
 namespace {
@@ -74,7 +73,7 @@ Number number(const std::string& text, std::string_view column, Number if_empty)
   Number value = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (problem != std::errc() || end != text.data() + text.size())
-    throw Error(fmt::format("'{}' is not a number; column {} has numbers", text, column));
+    throw_error("'{}' is not a number; column {} has numbers", text, column);
   return value;
 }
 
@@ -84,14 +83,14 @@ class TimelineReader {
     if (!csv_.next(fields_)) throw Error("it is empty");
     for (std::size_t i = 0; i < fields_.size(); ++i) places_[fields_[i]] = i;
     for (const std::string_view name : kRequired) {
-      if (!places_.contains(std::string(name))) throw Error(fmt::format("the timeline has no column {}", name));
+      if (!places_.contains(std::string(name))) throw_error("the timeline has no column {}", name);
     }
   }
 
   Json read() {
     const std::size_t columns = fields_.size();
     while (csv_.next(fields_)) {
-      if (fields_.size() != columns) throw Error(fmt::format("{} fields instead of {}", fields_.size(), columns));
+      if (fields_.size() != columns) throw_error("{} fields instead of {}", fields_.size(), columns);
       add();
     }
     return {{"origins", origins_},
@@ -265,7 +264,7 @@ Json timeline_columns(std::string_view csv) {
       throw;
     }
   } catch (const Error& error) {
-    throw Error(fmt::format("line {}: {}", line, error.what()));
+    throw_error("line {}: {}", line, error.what());
   }
 }
 

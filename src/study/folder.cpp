@@ -15,8 +15,8 @@
 #include "core/files/file.h"
 #include "core/files/leftovers.h"
 #include "core/text/text.h"
+#include "core/text/throw_error.h"
 #include "record/usual_values.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -41,7 +41,7 @@ std::vector<std::string> complete_lines(const fs::path& path) {
 
 // Throws Error that says where the file is damaged and what to do: "line 3 is no row".
 void throw_damaged(const fs::path& path, std::string_view problem) {
-  throw Error(fmt::format("'{}' is damaged: {}; give --restart to measure everything again", path.string(), problem));
+  throw_error("'{}' is damaged: {}; give --restart to measure everything again", path.string(), problem);
 }
 
 // The complete lines as objects. Throws Error, with the file and the line, for one that is none.
@@ -64,7 +64,7 @@ std::vector<Json> json_lines(const fs::path& path) {
 void append_line(const fs::path& path, std::string_view line) {
   std::ofstream file(path, std::ios::app | std::ios::binary);
   file << (std::string(line) + "\n") << std::flush;
-  if (!file) throw Error(fmt::format("cannot write to '{}'", path.string()));
+  if (!file) throw_error("cannot write to '{}'", path.string());
 }
 
 // Keeps the first `count` lines.
@@ -110,7 +110,7 @@ bool is_empty_but_for_leftovers(const fs::path& folder) {
 std::int64_t count_at(const Json& line, const char* key) {
   constexpr Json::number_unsigned_t kMost = 1 << 30;  // sums of them fit
   const auto count = line.at(key).get_ref<const Json::number_unsigned_t&>();
-  if (count > kMost) throw Error(fmt::format("'{}' is too large", key));
+  if (count > kMost) throw_error("'{}' is too large", key);
   return static_cast<std::int64_t>(count);
 }
 
@@ -162,14 +162,12 @@ fs::path StudyFolder::file(std::string_view name) const {
     path /= level;
     std::error_code ignored;  // what opens the file says why it cannot be opened
     const fs::file_status status = fs::symlink_status(path, ignored);
-    if (fs::is_symlink(status)) {
-      throw Error(
-          fmt::format("'{}' is a symbolic link, and a study has none: it would read and write elsewhere; remove "
-                      "the link, or put in its place what it leads to",
-                      path.string()));
-    }
-    if (fs::is_other(status))
-      throw Error(fmt::format("'{}' is a device or pipe, and a study has none; remove it", path.string()));
+    if (fs::is_symlink(status))
+      throw_error(
+          "'{}' is a symbolic link, and a study has none: it would read and write elsewhere; remove "
+          "the link, or put in its place what it leads to",
+          path.string());
+    if (fs::is_other(status)) throw_error("'{}' is a device or pipe, and a study has none; remove it", path.string());
   }
   return path;
 }
@@ -181,20 +179,18 @@ Descriptor StudyFolder::lock() const {
   if (!folder.is_open()) throw_system_error("open", path_.string(), errno);
   // A file system without locks has none to ask.
   if (::flock(folder.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-    throw Error(fmt::format("another process measures the study in '{}'; wait for its end", path_.string()));
+    throw_error("another process measures the study in '{}'; wait for its end", path_.string());
   return folder;
 }
 
 void StudyFolder::create(const Json& configuration) const {
   if (fs::exists(path_) && !fs::is_directory(path_))
-    throw Error(fmt::format("'{}' is a file; name another folder with --output", path_.string()));
-  if (fs::exists(path_) && !is_empty_but_for_leftovers(path_)) {
-    throw Error(
-        fmt::format("'{}' has files that are not a study's; name another folder with --output", path_.string()));
-  }
+    throw_error("'{}' is a file; name another folder with --output", path_.string());
+  if (fs::exists(path_) && !is_empty_but_for_leftovers(path_))
+    throw_error("'{}' has files that are not a study's; name another folder with --output", path_.string());
   std::error_code error;
   fs::create_directories(path_, error);
-  if (error) throw Error(fmt::format("cannot make the folder '{}': {}", path_.string(), error.message()));
+  if (error) throw_error("cannot make the folder '{}': {}", path_.string(), error.message());
   manifest().write(configuration, {});
   make_folders();
 }
@@ -204,7 +200,7 @@ void StudyFolder::make_folders() const {
     std::error_code error;
     const fs::path path = file(folder);
     fs::create_directories(path, error);
-    if (error) throw Error(fmt::format("cannot make the folder '{}': {}", path.string(), error.message()));
+    if (error) throw_error("cannot make the folder '{}': {}", path.string(), error.message());
   }
 }
 
@@ -277,10 +273,10 @@ void StudyManifest::read(const std::function<void(Json&)>& take) const {
   } catch (const Error&) {  // all of them are reported alike
   } catch (const Json::exception&) {
   }
-  throw Error(
-      fmt::format("'{}' is damaged, or of another version of the program; name another folder with --output, or "
-                  "give --restart to measure everything again",
-                  path_.string()));
+  throw_error(
+      "'{}' is damaged, or of another version of the program; name another folder with --output, or "
+      "give --restart to measure everything again",
+      path_.string());
 }
 
 Json StudyManifest::configuration() const {

@@ -1,14 +1,12 @@
 #include "train/step_log.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
 #include "core/files/file.h"
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 #include "tables/table/render.h"
 
 namespace ridgepoint::train {
@@ -27,7 +25,7 @@ T member(const Json& row, const char* key, T otherwise) {
   const bool is_right = std::is_same_v<T, std::string>    ? found->is_string()
                         : std::is_same_v<T, std::int64_t> ? found->is_number_integer()
                                                           : found->is_number();
-  if (!is_right) throw Error(fmt::format("'{}' of a step is {}", key, dump_json(*found)));
+  if (!is_right) throw_error("'{}' of a step is {}", key, dump_json(*found));
   return found->get<T>();
 }
 
@@ -139,7 +137,7 @@ History::History(const std::filesystem::path& folder, std::int64_t last_step) {
   const bool is_there = last_step > 0 && std::filesystem::exists(path, ignored);
   write_file(path, is_there ? lines_until(read_file(path, kMostHistoryBytes), last_step) : "");
   file_.open(path, std::ios::app);
-  if (!file_) throw Error(fmt::format("cannot write '{}'", path.string()));
+  if (!file_) throw_error("cannot write '{}'", path.string());
 }
 
 void History::add(const StepReport& step) { file_ << dump_json(to_json(step)) << '\n' << std::flush; }

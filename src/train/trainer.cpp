@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "core/seconds_since.h"
+#include "core/text/throw_error.h"
 #include "core/text/units.h"
 #include "core/types/enum_names.h"
 #include "passes/training/training.h"
 #include "predict/cards/datasheet.h"
-#include "ridgepoint/core/error.h"
 #include "run/session/steps/step_benchmark.h"
 #include "train/checkpoint/state_copy.h"
 #include "train/forward_program.h"
@@ -292,9 +292,9 @@ class Trainer {
       say(what + "; it updated nothing");
       return false;
     }
-    if (reaction == Reaction::stop) throw Error(fmt::format("{}; {} says what else to do", what, option));
+    if (reaction == Reaction::stop) throw_error("{}; {} says what else to do", what, option);
     if (++returns_ > kMostReturns)
-      throw Error(fmt::format("{}; the run has gone back {} times without passing it", what, kMostReturns));
+      throw_error("{}; the run has gone back {} times without passing it", what, kMostReturns);
     go_back(what);
     return true;
   }

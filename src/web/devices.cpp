@@ -1,17 +1,16 @@
 // The devices that a web page has not. The null device of a card remains, and the reference, whose plans stand for
 // those of PyTorch.
-#include <fmt/format.h>
 
 #include "backends/cpu/device.h"
 #include "backends/cuda/device.h"
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint {
 namespace {
 
 [[noreturn]] void refuse(std::string_view device) {
-  throw Error(fmt::format("a web page has no {} to plan for; name a card, as --card h100, or use the program", device),
-              ErrorKind::unsupported);
+  throw_error(ErrorKind::unsupported,
+              "a web page has no {} to plan for; name a card, as --card h100, or use the program", device);
 }
 
 }  // namespace

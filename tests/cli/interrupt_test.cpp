@@ -32,9 +32,8 @@ TEST(Bench, stops_at_ctrl_c_with_its_finished_rows_on_disk) {
   ChildProgram child(toy_bench({"--steps", "3,1000000", "--output", file, "--mode", "forward"}));
   while (rows_on_disk(file) < 1) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   child.signal(SIGINT);
-  const ProgramResult result = child.wait();
-  EXPECT_EQ(result.exit_code, 130);
-  EXPECT_THAT(result.error, AllOf(StartsWith("ridgepoint: interrupted; 1 of 2 rows finished"), HasSubstr(file)));
+  EXPECT_THAT(child.wait(),
+              fails(130, AllOf(StartsWith("ridgepoint: interrupted; 1 of 2 rows finished"), HasSubstr(file))));
   const std::vector<Record> records = read_records(file);
   ASSERT_THAT(records, SizeIs(1));
   EXPECT_EQ(records[0].steps, 3);
@@ -75,9 +74,7 @@ TEST(Bench, ends_the_process_of_a_cold_row_and_removes_its_folder_when_it_is_ter
   // The first one is that of the test, for what the program prints.
   while (entries() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   child.signal(SIGTERM);
-  const ProgramResult result = child.wait();
-  EXPECT_EQ(result.exit_code, 128 + SIGTERM);
-  EXPECT_THAT(result.error, StartsWith("ridgepoint: interrupted; 0 of 1 rows finished"));
+  EXPECT_THAT(child.wait(), fails(128 + SIGTERM, StartsWith("ridgepoint: interrupted; 0 of 1 rows finished")));
   EXPECT_EQ(entries(), 1);
 }
 
@@ -88,9 +85,7 @@ TEST(Bench, stops_at_ctrl_c_between_warm_ups) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   child.signal(SIGINT);
-  const ProgramResult result = child.wait();
-  EXPECT_EQ(result.exit_code, 130);
-  EXPECT_THAT(result.error, StartsWith("ridgepoint: interrupted; 1 of 2 rows finished"));
+  EXPECT_THAT(child.wait(), fails(130, StartsWith("ridgepoint: interrupted; 1 of 2 rows finished")));
 }
 
 TEST(Bench, stops_at_ctrl_c_while_it_draws_initial_weights) {
@@ -116,18 +111,14 @@ TEST(Bench, stops_at_ctrl_c_while_it_plans) {
                       "24", "--heads", "2", "--vocab", "50", "--context", "8", "--batch", "2"});
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   child.signal(SIGINT);
-  const ProgramResult result = child.wait();
-  EXPECT_EQ(result.exit_code, 130);
-  EXPECT_THAT(result.error, StartsWith("ridgepoint: interrupted; 0 of 1 rows finished"));
+  EXPECT_THAT(child.wait(), fails(130, StartsWith("ridgepoint: interrupted; 0 of 1 rows finished")));
 }
 
 TEST(Precision, stops_at_ctrl_c_while_it_adds_up) {
   ChildProgram child({"precision", "--count", "10000000000", "--term", "1e-10"});
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   child.signal(SIGINT);
-  const ProgramResult result = child.wait();
-  EXPECT_EQ(result.exit_code, 130);
-  EXPECT_THAT(result.error, StartsWith("ridgepoint: interrupted"));
+  EXPECT_THAT(child.wait(), fails(130, StartsWith("ridgepoint: interrupted")));
 }
 
 // What interrupted code keeps beyond its stack pointer stays as it is.

@@ -55,9 +55,8 @@ TEST(Program, its_usage_says_which_arguments_may_be_left_out) {
 TEST(Program, its_help_on_a_full_disk_is_an_error) {
   const std::vector<std::vector<std::string>> helps = {{"--help"}, {"bench", "--help"}};
   for (const std::vector<std::string>& arguments : helps) {
-    const ProgramResult result = ChildProgram(arguments, "", "/dev/full").wait();
-    EXPECT_EQ(result.exit_code, 1);
-    EXPECT_THAT(result.error, HasSubstr("cannot write to standard output: No space left"));
+    EXPECT_THAT(ChildProgram(arguments, "", "/dev/full").wait(),
+                fails(1, "cannot write to standard output: No space left"));
   }
 }
 
@@ -89,11 +88,7 @@ TEST(Program, says_what_it_was_built_from) {
   expect_usage_error({"--version", "--formt", "json"}, "unknown option '--formt'; did you mean '--format'?");
 }
 
-TEST(Program, without_a_command_prints_its_help_and_fails) {
-  const ProgramResult result = run_program({});
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.error, HasSubstr("Usage:"));
-}
+TEST(Program, without_a_command_prints_its_help_and_fails) { EXPECT_THAT(run_program({}), fails(2, "Usage:")); }
 
 TEST(Program, says_the_nearest_of_what_it_does_not_know) {
   expect_usage_error({"bnech"}, "did you mean 'bench'");

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <random>
 
-#include "models/transformer/transformer.h"
 #include "ridgepoint/core/error.h"
 #include "support/graphs/run_graph.h"
 #include "support/graphs/training_graph.h"

@@ -2,9 +2,7 @@
 #include "ridgepoint/models/workload.h"
 
 #include <algorithm>
-#include <memory>
 #include <set>
-#include <vector>
 
 #include "models/toy_model.h"
 #include "models/transformer/attention.h"

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <vector>
 
 #include "ops/overwrite.h"
 #include "ridgepoint/core/error.h"

@@ -88,6 +88,21 @@ inline void expect_rewritten(RunPass pass, std::string_view before, std::string_
   EXPECT_EQ(lines_of(graph), after_lines(before, after));
 }
 
+// The lines of both graphs, which begin with a blank, and those of one, which begin with its mark.
+inline std::string lines_with(char mark, std::string_view marked) {
+  std::string lines = "\n";
+  std::istringstream stream{std::string(marked)};
+  for (std::string line; std::getline(stream, line);)
+    if (!line.empty() && (line[0] == ' ' || line[0] == mark)) lines += line.substr(1) + "\n";
+  return lines;
+}
+
+// The same of one text: the lines that the pass removes begin with -, those that it adds with +, all others with a
+// blank.
+inline void expect_rewritten(RunPass pass, std::string_view marked, const PassTarget& target = target_with_kernels()) {
+  expect_rewritten(pass, lines_with('-', marked), lines_of(graph_of(lines_with('+', marked))), target);
+}
+
 // Expects that the pass changes nothing and reports no change.
 inline void expect_left(RunPass pass, std::string_view before, const PassTarget& target = target_with_kernels()) {
   Graph graph = graph_of(before);

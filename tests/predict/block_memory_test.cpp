@@ -1,9 +1,5 @@
 #include "predict/block_memory.h"
 
-#include <string>
-#include <vector>
-
-#include "memory/memory_trace.h"
 #include "passes/graph_lines.h"
 #include "support/matchers.h"
 

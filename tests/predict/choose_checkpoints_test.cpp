@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -19,7 +18,6 @@
 #include "predict/block_memory.h"
 #include "predict/forecast.h"
 #include "ridgepoint/models/workload.h"
-#include "ridgepoint/runtime/program.h"
 #include "run/session/plan_run.h"
 
 namespace ridgepoint {
@@ -284,12 +282,10 @@ TEST(ChooseCheckpointsOf, a_training_forward_is_chosen_by_what_backward_recomput
 
 // Through a session, as bench, profile and plan do.
 RunConfig automatic_run(std::int64_t limit_bytes) {
-  RunConfig config;
-  config.device = "null";
-  config.device_options.memory_limit_bytes = static_cast<std::size_t>(limit_bytes);
-  config.workload = std::make_shared<Transformer>(transformer_preset("tiny"), 4);
-  config.compile = {.mode = Mode::step, .checkpoint = Checkpoint::automatic};
-  return config;
+  return {.device = "null",
+          .device_options = {.memory_limit_bytes = static_cast<std::size_t>(limit_bytes)},
+          .workload = std::make_shared<Transformer>(transformer_preset("tiny"), 4),
+          .compile = {.mode = Mode::step, .checkpoint = Checkpoint::automatic}};
 }
 
 TEST(ChooseCheckpointsOf, a_planned_run_is_in_its_record) {

@@ -2,10 +2,7 @@
 
 #include <map>
 #include <memory>
-#include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "models/transformer/transformer.h"
 #include "predict/cards/datasheet.h"

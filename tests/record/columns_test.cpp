@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <map>
-#include <string>
-#include <vector>
 
 #include "cli/descriptions/description.h"
 #include "core/files/file.h"

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <sstream>
-#include <string>
-#include <vector>
 
 #include "core/text/units.h"
 #include "ridgepoint/core/error.h"

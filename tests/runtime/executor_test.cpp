@@ -2,15 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
-#include <string>
-
 #include "backends/reference/reference_device.h"
 #include "memory/arena_allocator.h"
 #include "memory/caching_allocator.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ops/ops.h"
-#include "ridgepoint/runtime/program.h"
 #include "support/graphs/rank_threads.h"
 
 namespace ridgepoint {

@@ -2,13 +2,10 @@
 #include "runtime/device/offload_file.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <random>
-#include <string>
 #include <vector>
 
 #include "core/files/temporary_folder.h"

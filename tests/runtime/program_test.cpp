@@ -1,7 +1,6 @@
 #include "ridgepoint/runtime/program.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "ridgepoint/autodiff/autodiff.h"
 #include "ridgepoint/core/error.h"

@@ -5,7 +5,6 @@
 
 #include <random>
 #include <string>
-#include <vector>
 
 #include "models/transformer/transformer.h"
 #include "ridgepoint/ops/ops.h"

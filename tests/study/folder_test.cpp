@@ -3,10 +3,6 @@
 
 #include <sys/stat.h>
 
-#include <filesystem>
-#include <functional>
-#include <string>
-
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/core/error.h"

@@ -1,12 +1,11 @@
 // Embedding and its gradient.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "backends/cpu/kernels.h"
+#include "core/text/throw_error.h"
 #include "core/threads/parallel.h"
-#include "ridgepoint/core/error.h"
 #include "ridgepoint/ir/tensor.h"
 
 namespace ridgepoint::cpu {
@@ -14,8 +13,8 @@ namespace {
 
 void check_index(std::int64_t index, std::int64_t rows, std::int64_t position) {
   if (index >= 0 && index < rows) return;
-  throw Error(fmt::format("index {} at position {} is outside a table of {} rows; check the tokens that were written",
-                          index, position, rows));
+  throw_error("index {} at position {} is outside a table of {} rows; check the tokens that were written", index,
+              position, rows);
 }
 
 class EmbeddingForward : public Kernel {

@@ -1,5 +1,4 @@
 // Top-k and the order of tokens by expert.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +7,8 @@
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/matmul/one_thread.h"
 #include "backends/cpu/tile/functions/functions.h"
+#include "core/text/throw_error.h"
 #include "core/threads/parallel.h"
-#include "ridgepoint/core/error.h"
 #include "ridgepoint/ir/tensor.h"
 
 namespace ridgepoint::cpu {
@@ -21,7 +20,7 @@ std::int64_t rows_of(const TensorLayout& layout) {
 
 void check_index(std::int64_t index, std::int64_t count) {
   if (index >= 0 && index < count) return;
-  throw Error(fmt::format("index {} is not one of {}", index, count));
+  throw_error("index {} is not one of {}", index, count);
 }
 
 class TopK : public Kernel {
@@ -198,7 +197,7 @@ class GroupedMatmul : public Kernel {
  private:
   void check_offsets() const {
     if (offsets_[0] >= 0 && offsets_[experts_] <= rows_ && std::is_sorted(offsets_, offsets_ + experts_ + 1)) return;
-    throw Error(fmt::format("the offsets of {} experts do not rise from 0 to at most {}", experts_, rows_));
+    throw_error("the offsets of {} experts do not rise from 0 to at most {}", experts_, rows_);
   }
 
   static void convert(tile::Function function, void* to, std::size_t to_bytes, const void* from, std::size_t from_bytes,

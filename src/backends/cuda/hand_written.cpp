@@ -1,11 +1,9 @@
 #include "backends/cuda/hand_written.h"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <vector>
 
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -16,9 +14,8 @@ const KernelVariant& variant_of(const CardFacts& card, const KernelSpec& spec) {
         (variant.supports_layouts == nullptr || variant.supports_layouts(spec)))
       return variant;
   }
-  throw Error(fmt::format("there is no hand-written CUDA kernel for '{}'; call has_hand_written() first",
-                          ridgepoint::name(spec.node.op)),
-              ErrorKind::unsupported);
+  throw_error(ErrorKind::unsupported, "there is no hand-written CUDA kernel for '{}'; call has_hand_written() first",
+              ridgepoint::name(spec.node.op));
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 #include <dlfcn.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
@@ -14,8 +13,8 @@
 
 #include "backends/mpi/communication_thread.h"
 #include "backends/mpi/library.h"
+#include "core/text/throw_error.h"
 #include "core/text/units.h"
-#include "ridgepoint/core/error.h"
 #include "runtime/device/communicator.h"
 
 namespace ridgepoint {
@@ -64,11 +63,9 @@ class MpiKernel : public Kernel {
       parts_.push_back(
           {dtype, TensorType{dtype, sent.shape}.bytes(), TensorType{dtype, spec.outputs[i].shape}.bytes()});
       const std::size_t bytes = std::max(parts_.back().in_bytes, parts_.back().out_bytes);
-      if (node_.op != Op::all_reduce && bytes > INT_MAX) {
-        throw Error(fmt::format("{} of {} in one tensor is more than MPI takes", ridgepoint::name(node_.op),
-                                format_bytes(bytes)),
-                    ErrorKind::unsupported);
-      }
+      if (node_.op != Op::all_reduce && bytes > INT_MAX)
+        throw_error(ErrorKind::unsupported, "{} of {} in one tensor is more than MPI takes", ridgepoint::name(node_.op),
+                    format_bytes(bytes));
     }
     name_ = "mpi_" + std::string(ridgepoint::name(node_.op));
     description_ = describe_collective(spec);

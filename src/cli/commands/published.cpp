@@ -13,10 +13,10 @@
 #include "cli/options/output.h"
 #include "cli/options/sweep.h"
 #include "core/text/nearest.h"
+#include "core/text/throw_error.h"
 #include "inspect/published/compare.h"
 #include "inspect/published/published_rows.h"
 #include "inspect/published/published_table.h"
-#include "ridgepoint/core/error.h"
 #include "ridgepoint/record/record.h"
 
 namespace ridgepoint::cli {
@@ -152,7 +152,7 @@ class Published : public Command {
     std::size_t number = 0;
     records_ = read_records(beside_);
     if (records_.empty())
-      throw Error(fmt::format("'{}' has no records; write some with ridgepoint bench --output FILE.jsonl", beside_));
+      throw_error("'{}' has no records; write some with ridgepoint bench --output FILE.jsonl", beside_);
     for (const Record& record : records_) {
       const std::string description = describe(record, ++number);
       for (const Comparable& found : comparable_rows(record, published_rows())) {

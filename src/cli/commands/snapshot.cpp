@@ -17,12 +17,12 @@
 #include "cli/terminal/progress.h"
 #include "cli/terminal/width.h"
 #include "core/files/file.h"
+#include "core/text/throw_error.h"
 #include "core/text/units.h"
 #include "inspect/memory/analyse.h"
 #include "inspect/memory/pages/page.h"
 #include "inspect/memory/replay/replay.h"
 #include "interchange/snapshot/reader/read_snapshot.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cli {
 namespace {
@@ -132,7 +132,7 @@ class SnapshotCommand : public Command {
     try {
       return replay_history(snapshot, report.device, analysis, options, stop_if_interrupted);
     } catch (const Error& error) {
-      throw Error(fmt::format("'{}' cannot be replayed: {}", path, error.what()), error.kind());
+      throw_error(error.kind(), "'{}' cannot be replayed: {}", path, error.what());
     }
   }
 
@@ -152,7 +152,7 @@ class SnapshotCommand : public Command {
       return analyse_memory(snapshot, device, stop_if_interrupted, {}, range);
     } catch (const Error& error) {
       if (!range) throw;
-      throw Error(fmt::format("--range: '{}', device {}: {}", path, device, error.what()), error.kind());
+      throw_error(error.kind(), "--range: '{}', device {}: {}", path, device, error.what());
     }
   }
 
@@ -191,7 +191,7 @@ class SnapshotCommand : public Command {
     require(diff_.empty(), "--picture: one file is drawn; leave --diff out");
     require(chosen_devices(path, snapshot).size() == 1, "--picture: '{}' has several devices; choose one with --device",
             path);
-    if (analysis.report.events == 0) throw Error(fmt::format("--picture: '{}' has no history to draw", path));
+    if (analysis.report.events == 0) throw_error("--picture: '{}' has no history to draw", path);
     write_file(picture_, tables::timeline_svg(path, snapshot, analysis));
   }
 
@@ -209,7 +209,7 @@ class SnapshotCommand : public Command {
     const bool have_common = std::ranges::any_of(a.devices, [&](const MemoryReport& report) {
       return std::ranges::find(b.devices, report.device, &MemoryReport::device) != b.devices.end();
     });
-    if (!have_common) throw Error(fmt::format("'{}' and '{}' have no device in common", a.path, b.path));
+    if (!have_common) throw_error("'{}' and '{}' have no device in common", a.path, b.path);
   }
 
   std::string file_, diff_, picture_, capacity_, range_;

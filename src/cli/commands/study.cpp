@@ -30,9 +30,9 @@
 #include "core/processes/child_process.h"
 #include "core/seconds_since.h"
 #include "core/text/text.h"
+#include "core/text/throw_error.h"
 #include "core/text/units.h"
 #include "interchange/huggingface/named_model.h"
-#include "ridgepoint/core/error.h"
 #include "ridgepoint/runtime/program.h"
 #include "runtime/device/device.h"
 #include "study/answer.h"
@@ -66,10 +66,10 @@ std::string in_folder(std::string word, const StudyFolder& folder) {
 }
 
 [[noreturn]] void throw_lost_rows(StudyPart part, std::int64_t found, std::int64_t logged) {
-  throw Error(
-      fmt::format("records/{}.jsonl has {} rows, and log.jsonl says that {} were measured; give --restart to measure "
-                  "everything again",
-                  name(part), found, logged));
+  throw_error(
+      "records/{}.jsonl has {} rows, and log.jsonl says that {} were measured; give --restart to measure "
+      "everything again",
+      name(part), found, logged);
 }
 
 // Runs the command lines of a study's plan one after another, each in a process of its own, and keeps every row as soon

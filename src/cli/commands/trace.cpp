@@ -1,5 +1,4 @@
 // ridgepoint trace: reads profilers' traces, of PyTorch or of this program, and says where the time goes.
-#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -16,6 +15,7 @@
 #include "cli/terminal/messages.h"
 #include "cli/terminal/progress.h"
 #include "cli/terminal/run_rows.h"
+#include "core/text/throw_error.h"
 #include "inspect/profile/profile.h"
 #include "inspect/trace/analysis.h"
 #include "inspect/trace/memory.h"
@@ -23,7 +23,6 @@
 #include "interchange/snapshot/reader/read_snapshot.h"
 #include "interchange/trace/read_trace.h"
 #include "predict/cards/datasheet.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cli {
 namespace {
@@ -148,7 +147,7 @@ class TraceCommand : public Command {
     });
     require_complete(profile ? 1 : 0, 1, output_options_.path, "profiles");
     if (profile->run.status != RunStatus::ok) throw Error(profile->run.error.message);
-    if (!profile->has_kernels()) throw Error(fmt::format("no kernels were recorded: {}", profile->problem));
+    if (!profile->has_kernels()) throw_error("no kernels were recorded: {}", profile->problem);
     if (!profile->capture_note.empty()) print_error(profile->capture_note);
     TraceLane lane = lane_of_profile(*profile);
     tables::name_own_run(lane, *profile);

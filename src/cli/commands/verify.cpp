@@ -23,6 +23,7 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/run_rows.h"
 #include "cli/terminal/width.h"
+#include "core/text/throw_error.h"
 #include "inspect/attention/deviations.h"
 #include "inspect/precision/difference_table.h"
 #include "interchange/huggingface/weights/model_weights.h"
@@ -30,7 +31,6 @@
 #include "models/text_workload.h"
 #include "models/transformer/attention.h"
 #include "models/transformer/transformer.h"
-#include "ridgepoint/core/error.h"
 #include "run/session/steps/attention_results.h"
 #include "run/session/steps/training_steps.h"
 
@@ -43,10 +43,9 @@ HostTensor read_tokens(const SafetensorsFile& file, const std::string& name) {
   const int rank = tokens.type.shape.rank();
   const bool is_of_images =
       name == "inputs" ? tokens.type.dtype == DType::fp32 && rank == 3 : tokens.type.dtype == DType::int64 && rank == 1;
-  if (!is_of_images && (tokens.type.dtype != DType::int64 || rank != 2)) {
-    throw Error(fmt::format("'{}' is {} in '{}'; tokens are int64 [batch, context]", name, tokens.type.to_string(),
-                            file.path().string()));
-  }
+  if (!is_of_images && (tokens.type.dtype != DType::int64 || rank != 2))
+    throw_error("'{}' is {} in '{}'; tokens are int64 [batch, context]", name, tokens.type.to_string(),
+                file.path().string());
   return tokens;
 }
 
@@ -79,21 +78,19 @@ Shape with_four_axes(const Shape& shape) {
 HostTensor read_numbers(const SafetensorsFile& file, const std::string& name) {
   HostTensor tensor = file.read(name);
   const int rank = tensor.type.shape.rank();
-  if (!is_floating(tensor.type.dtype) || rank < 2 || rank > 4 || tensor.type.elements() == 0) {
-    throw Error(
-        fmt::format("'{}' is {} in '{}'; it must be floating [sequence, width], [batch, sequence, width] or "
-                    "[batch, heads, sequence, width]",
-                    name, tensor.type.to_string(), file.path().string()));
-  }
+  if (!is_floating(tensor.type.dtype) || rank < 2 || rank > 4 || tensor.type.elements() == 0)
+    throw_error(
+        "'{}' is {} in '{}'; it must be floating [sequence, width], [batch, sequence, width] or "
+        "[batch, heads, sequence, width]",
+        name, tensor.type.to_string(), file.path().string());
   const HostTensor wide = convert(tensor, DType::fp64);
   const auto numbers = wide.as<double>();
   const auto none = std::ranges::find_if(numbers, [](double x) { return !std::isfinite(x); });
-  if (none != numbers.end()) {
-    throw Error(
-        fmt::format("'{}' has a NaN or an infinity at {} in '{}', so there is nothing to compare results with; "
-                    "write finite numbers",
-                    name, element_name(tensor.type.shape, none - numbers.begin()), file.path().string()));
-  }
+  if (none != numbers.end())
+    throw_error(
+        "'{}' has a NaN or an infinity at {} in '{}', so there is nothing to compare results with; "
+        "write finite numbers",
+        name, element_name(tensor.type.shape, none - numbers.begin()), file.path().string());
   return tensor;
 }
 
@@ -109,12 +106,11 @@ GivenCall read_call(const SafetensorsFile& file, const RunDraft& draft) {
     const bool fits = name == "q" || (name == "do" && shape == q) || (name == "v" && shape == k) ||
                       (name == "k" && k.rank() == q.rank() && k[-1] == q[-1] && (k.rank() < 3 || k[0] == q[0]) &&
                        (k.rank() < 4 || q[1] % k[1] == 0));
-    if (!fits) {
-      throw Error(fmt::format(
+    if (!fits)
+      throw_error(
           "'{}' is {} in '{}', which does not fit '{}' of {}: k and v have the batch and the width "
           "of q, v the shape of k, do that of q, and the heads of k divide those of q",
-          name, shape.to_string(), file.path().string(), name == "v" ? "k" : "q", (name == "v" ? k : q).to_string()));
-    }
+          name, shape.to_string(), file.path().string(), name == "v" ? "k" : "q", (name == "v" ? k : q).to_string());
     call.tensors[name] = with_shape(std::move(tensor), with_four_axes(shape));
   }
   const Shape q = with_four_axes(call.queries), k = with_four_axes(call.keys);
@@ -324,10 +320,10 @@ class Verify : public Command {
   static void check_gradients(const GivenCall& call, const SafetensorsFile& reference) {
     for (const char* name : {"dq", "dk", "dv"}) {
       if (call.tensors.contains("do") || !reference.contains(name)) continue;
-      throw Error(
-          fmt::format("'{}' has '{}', and the inputs have no 'do', the gradient of o that it follows from; "
-                      "write 'do' beside q, k and v",
-                      reference.path().string(), name));
+      throw_error(
+          "'{}' has '{}', and the inputs have no 'do', the gradient of o that it follows from; "
+          "write 'do' beside q, k and v",
+          reference.path().string(), name);
     }
   }
 
@@ -371,10 +367,9 @@ class Verify : public Command {
     const Shape& shape = data.inputs->type.shape;
     const bool has_images = shape.rank() == 3;
     const Shape& found = data.targets->type.shape;
-    if (!(has_images ? found.rank() == 1 && found[0] == shape[0] : found == shape)) {
-      throw Error(fmt::format("'inputs' is {} and 'targets' {} in '{}'; they must agree", data.inputs->type.to_string(),
-                              data.targets->type.to_string(), tokens_));
-    }
+    if (!(has_images ? found.rank() == 1 && found[0] == shape[0] : found == shape))
+      throw_error("'inputs' is {} and 'targets' {} in '{}'; they must agree", data.inputs->type.to_string(),
+                  data.targets->type.to_string(), tokens_);
     const std::int64_t ranks = draft.config.compile.parallel.data;
     require(shape[0] % ranks == 0, "the {} sequences of '{}' cannot be divided among {} ranks", shape[0], tokens_,
             ranks);
@@ -453,8 +448,8 @@ class Verify : public Command {
     if (!result.anomaly.empty()) throw Error("anomaly in " + result.anomaly);
     for (const auto& [name, tensor] : result.tensors) {
       if (!name.starts_with("loss") || std::isfinite(tensor.as<float>()[0])) continue;
-      throw Error(fmt::format("'{}' is {}; --detect-anomaly names the first such node", name,
-                              std::isnan(tensor.as<float>()[0]) ? "NaN" : "infinite"));
+      throw_error("'{}' is {}; --detect-anomaly names the first such node", name,
+                  std::isnan(tensor.as<float>()[0]) ? "NaN" : "infinite");
     }
     if (detect_anomaly_) print_output("\nNo NaN and no infinity was found.\n");
   }

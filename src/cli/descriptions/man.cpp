@@ -13,7 +13,7 @@
 #include "cli/descriptions/description.h"
 #include "core/build_info.h"
 #include "core/files/file.h"
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 #include "tables/table/wrap.h"
 
 namespace ridgepoint::cli {
@@ -161,7 +161,7 @@ class Man : public Command {
     require(!folder_.empty(), "no folder is given: ridgepoint man FOLDER");
     std::error_code problem;
     std::filesystem::create_directories(folder_, problem);
-    if (problem) throw Error(fmt::format("cannot make the folder '{}': {}", folder_, problem.message()));
+    if (problem) throw_error("cannot make the folder '{}': {}", folder_, problem.message());
     const std::vector<CommandDescription> commands = describe(all_commands());
     const std::filesystem::path folder(folder_);
     write_file(folder / "ridgepoint.1", program_man_page(commands));

@@ -1,11 +1,9 @@
 #include "cli/options/graph_file.h"
 
-#include <fmt/format.h>
-
 #include <cstdint>
 
 #include "core/files/file.h"
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint::cli {
 
@@ -15,7 +13,7 @@ Graph read_graph_file(const std::string& path) {
   try {
     return parse_graph(text);
   } catch (const Error& error) {
-    throw Error(fmt::format("'{}': {}", path, error.what()));
+    throw_error("'{}': {}", path, error.what());
   }
 }
 

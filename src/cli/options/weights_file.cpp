@@ -9,12 +9,12 @@
 #include <optional>
 
 #include "cli/terminal/messages.h"
+#include "core/text/throw_error.h"
 #include "interchange/huggingface/weights/model_weights.h"
 #include "interchange/huggingface/weights/peft_adapter.h"
 #include "interchange/safetensors.h"
 #include "interchange/safetensors_names.h"
 #include "models/transformer/transformer.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cli {
 namespace {
@@ -120,8 +120,7 @@ void fail_with(const std::vector<std::string>& problems) {
   const std::size_t shown = std::min(problems.size(), kMostProblemsShown);
   for (std::size_t i = 0; i < shown; ++i) print_error(problems[i]);
   const std::string rest = problems.size() > shown ? fmt::format(" ({} more not shown)", problems.size() - shown) : "";
-  throw Error(
-      fmt::format("{} tensor{} not as expected{}", problems.size(), problems.size() == 1 ? " is" : "s are", rest));
+  throw_error("{} tensor{} not as expected{}", problems.size(), problems.size() == 1 ? " is" : "s are", rest);
 }
 
 void use_weights(const std::string& path, std::span<RunConfig> configs) {

@@ -27,7 +27,7 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/messages.h"
 #include "cli/terminal/standard_streams.h"
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 #include "ridgepoint/runtime/program.h"
 #include "run/machine/host.h"
 #include "runtime/device/device.h"
@@ -245,10 +245,10 @@ void start_ranks(std::int64_t count) {
     sigprocmask(SIG_BLOCK, &hangup, nullptr);
   }
   execvp(pointers[0], pointers.data());
-  throw Error(fmt::format("--ranks starts processes with mpirun, which cannot be started ({}); install it (Debian: "
-                          "openmpi-bin)",
-                          std::generic_category().message(errno)),
-              ErrorKind::unsupported);
+  throw_error(ErrorKind::unsupported,
+              "--ranks starts processes with mpirun, which cannot be started ({}); install it (Debian: "
+              "openmpi-bin)",
+              std::generic_category().message(errno));
 }
 
 std::string device_of_rank(const std::string& device, ProcessGroup& group) {

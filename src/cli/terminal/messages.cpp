@@ -11,6 +11,7 @@
 #include "cli/terminal/standard_streams.h"
 #include "cli/terminal/width.h"
 #include "core/text/text.h"
+#include "core/text/throw_error.h"
 #include "tables/table/wrap.h"
 
 namespace ridgepoint::cli {
@@ -39,9 +40,7 @@ void print_output(std::string_view text) {
     return;
   }
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-  if (!written) {
-    throw Error(fmt::format("cannot write to standard output: {}", std::generic_category().message(errno)));
-  }
+  if (!written) throw_error("cannot write to standard output: {}", std::generic_category().message(errno));
 }
 
 void print_error(std::string_view message) {

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint {
 namespace {
@@ -142,7 +142,7 @@ std::size_t ByteStream::request(std::size_t bytes) {
   const auto available = static_cast<std::size_t>(end_ - next_);
   if (available >= bytes) return available;
   if (at_end_) return last_bytes();
-  if (bytes > kMaxRequestBytes) throw Error(fmt::format("{} bytes in one piece are more than is read", bytes));
+  if (bytes > kMaxRequestBytes) throw_error("{} bytes in one piece are more than is read", bytes);
   buffer_offset_ = offset();
   std::memmove(buffer_.data(), next_, available);
   if (bytes + kPaddingBytes > buffer_.size()) buffer_.resize(bytes + kPaddingBytes);

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "core/files/leftovers.h"
+#include "core/text/throw_error.h"
 #include "core/warning.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -24,9 +24,7 @@ constexpr mode_t kForOthersToWrite = 0022;
 constexpr mode_t kForOthers = 0077;
 constexpr int kFolderFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 
-[[noreturn]] void refuse(const fs::path& path, std::string_view what) {
-  throw Error(fmt::format("'{}' {}", path.string(), what));
-}
+[[noreturn]] void refuse(const fs::path& path, std::string_view what) { throw_error("'{}' {}", path.string(), what); }
 
 struct stat status_of(int descriptor, const fs::path& path) {
   struct stat status {};

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "core/files/leftovers.h"
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint {
 namespace {
@@ -43,8 +43,7 @@ std::string remedy(const std::filesystem::path& path, int error) {
 }
 
 [[noreturn]] void fail_writing(const std::filesystem::path& path, int error) {
-  throw Error(fmt::format("cannot write '{}': {}; {}", path.string(), std::generic_category().message(error),
-                          remedy(path, error)));
+  throw_error("cannot write '{}': {}; {}", path.string(), std::generic_category().message(error), remedy(path, error));
 }
 
 // A rename is durable only after its folder is synced. Some file systems cannot sync folders, so errors are ignored.
@@ -84,8 +83,7 @@ Descriptor open_special(const std::filesystem::path& path) {
     }
     if (errno != ENXIO) fail_writing(path, errno);
     if (std::chrono::steady_clock::now() > until)
-      throw Error(
-          fmt::format("cannot write '{}': no program reads from this pipe; start its reader first", path.string()));
+      throw_error("cannot write '{}': no program reads from this pipe; start its reader first", path.string());
     std::this_thread::sleep_for(kPause);
   }
 }
@@ -98,26 +96,22 @@ InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
   if (!descriptor_.is_open()) throw_system_error("read", path_, errno);
   struct stat status {};
   if (::fstat(descriptor_.number(), &status) != 0) throw_system_error("read", path_, errno);
-  if (!S_ISREG(status.st_mode)) {
-    throw Error(fmt::format("cannot read '{}': it is {}, not a regular file", path_.string(),
-                            S_ISDIR(status.st_mode) ? "a folder" : "a device or pipe"));
-  }
+  if (!S_ISREG(status.st_mode))
+    throw_error("cannot read '{}': it is {}, not a regular file", path_.string(),
+                S_ISDIR(status.st_mode) ? "a folder" : "a device or pipe");
   size_bytes_ = static_cast<std::uint64_t>(status.st_size);
 }
 
 void InputFile::read_at(std::uint64_t offset, std::span<std::byte> into) const {
-  if (offset > size_bytes_ || into.size() > size_bytes_ - offset) {
-    throw Error(fmt::format("cannot read '{}': {} bytes at offset {} are needed and the file has {}", path_.string(),
-                            into.size(), offset, size_bytes_));
-  }
+  if (offset > size_bytes_ || into.size() > size_bytes_ - offset)
+    throw_error("cannot read '{}': {} bytes at offset {} are needed and the file has {}", path_.string(), into.size(),
+                offset, size_bytes_);
   while (!into.empty()) {
     const std::size_t wanted = std::min(into.size(), kMaxTransferBytes);
     const ssize_t got =
         uninterrupted([&] { return ::pread(descriptor_.number(), into.data(), wanted, static_cast<off_t>(offset)); });
     if (got < 0) throw_system_error("read", path_, errno);
-    if (got == 0)
-      throw Error(
-          fmt::format("cannot read '{}': another program truncated it while it was being read", path_.string()));
+    if (got == 0) throw_error("cannot read '{}': another program truncated it while it was being read", path_.string());
     into = into.subspan(static_cast<std::size_t>(got));
     offset += static_cast<std::uint64_t>(got);
   }
@@ -140,13 +134,13 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t limit_byt
     } else if (got == 0 && !may_lack_writer) {
       return contents;
     } else if (got == 0 && !wait_for_data(descriptor.number(), kPipeMilliseconds)) {
-      throw Error(fmt::format("cannot read '{}': no program writes to this pipe", path.string()));
+      throw_error("cannot read '{}': no program writes to this pipe", path.string());
     }
     may_lack_writer = false;
     if (got <= 0) continue;
     contents.append(buffer.data(), static_cast<std::size_t>(got));
   }
-  throw Error(fmt::format("cannot read '{}': it is larger than the limit of {} bytes", path.string(), limit_bytes));
+  throw_error("cannot read '{}': it is larger than the limit of {} bytes", path.string(), limit_bytes);
 }
 
 OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {

@@ -10,7 +10,7 @@
 
 #include "core/text/nearest.h"
 #include "core/text/text.h"
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint {
 namespace {
@@ -27,7 +27,7 @@ constexpr ByteUnit kByteUnits[] = {{"", 1},         {"b", 1},      {"k", 0x1p10}
 constexpr double kMostBytes = 0x1p62;
 
 [[noreturn]] void fail(std::string_view text, std::string_view problem) {
-  throw Error(fmt::format("'{}' {}", text, problem), ErrorKind::usage);
+  throw_error(ErrorKind::usage, "'{}' {}", text, problem);
 }
 
 // The value in one of `units`, each of which is `step` times the one before. From `next_unit` on it would print as one

@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "core/text/nearest.h"
+#include "core/text/throw_error.h"
 #include "core/text/units.h"
 #include "inspect/attention/attention_tables.h"
 #include "record/columns.h"
 #include "record/record_table.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::tables {
 namespace {
@@ -218,7 +218,7 @@ class Pivot {
 void check(const PivotOptions& options, std::span<const Record> records) {
   const auto require_one_of = [](const char* flag, std::string_view text, std::span<const std::string_view> known) {
     if (std::ranges::find(known, text) != known.end()) return;
-    throw Error(fmt::format("{}: '{}' is unknown{}", flag, text, hint(text, known)), ErrorKind::usage);
+    throw_error(ErrorKind::usage, "{}: '{}' is unknown{}", flag, text, hint(text, known));
   };
   const std::vector<std::string_view> columns = pivot_columns(records);
   require_one_of("--pivot", options.column, columns);

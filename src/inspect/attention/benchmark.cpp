@@ -1,11 +1,9 @@
 #include "inspect/attention/benchmark.h"
 
-#include <fmt/format.h>
-
 #include <memory>
 #include <utility>
 
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 #include "run/timing/timing_quality.h"
 
 namespace ridgepoint {
@@ -82,7 +80,7 @@ class Run {
     if (!record_.unfused_bodies.empty()) return;
     const auto require = [](const char* what, std::int64_t measured, std::size_t predicted) {
       if (measured == static_cast<std::int64_t>(predicted)) return;
-      throw Error(fmt::format("{}: {} bytes were predicted and {} measured", what, predicted, measured));
+      throw_error("{}: {} bytes were predicted and {} measured", what, predicted, measured);
     };
     require("peak memory", *record_.memory_bytes.peak_allocated, forecast.use.peak_allocated_bytes);
     require("memory before backward", *record_.memory_bytes.before_backward, forecast.before_backward_bytes);

@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "core/memory_category.h"
+#include "core/text/throw_error.h"
 #include "inspect/calculations/table.h"
 #include "inspect/memory/run/measure_memory.h"
 #include "ir/queries.h"
 #include "ir/scope.h"
 #include "models/transformer/transformer.h"
 #include "predict/time/network.h"
-#include "ridgepoint/core/error.h"
 #include "ridgepoint/ops/optimizer.h"
 #include "run/session/plan_run.h"
 
@@ -91,11 +91,10 @@ void require_described(const RunConfig& config, const Datasheet& card) {
 Network network_of(const RunConfig& config, const Datasheet& card) {
   if (config.network) return *config.network;
   if (const std::optional<Network> network = network_of_card(card.link_bytes_per_second)) return *network;
-  throw Error(
-      fmt::format("--explain divides by the rate of the links between ranks, which differ between machines with "
-                  "{}; name them, as --network \"8x PCIe 32 GB/s\"",
-                  card.card),
-      ErrorKind::usage);
+  throw_error(ErrorKind::usage,
+              "--explain divides by the rate of the links between ranks, which differ between machines with "
+              "{}; name them, as --network \"8x PCIe 32 GB/s\"",
+              card.card);
 }
 
 RunConfig sharded(RunConfig config, Sharding shard) {

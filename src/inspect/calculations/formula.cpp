@@ -9,7 +9,7 @@
 #include <cmath>
 #include <vector>
 
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint {
 namespace {
@@ -62,7 +62,7 @@ std::vector<Token> tokens_of(std::string_view formula) {
 
 double symbol_value(std::string_view name, const Symbols& symbols) {
   const auto found = symbols.find(name);
-  if (found == symbols.end()) throw Error(fmt::format("the symbol '{}' of a formula is unknown", name));
+  if (found == symbols.end()) throw_error("the symbol '{}' of a formula is unknown", name);
   return found->second;
 }
 
@@ -78,7 +78,7 @@ class Parser {
   }
 
  private:
-  [[noreturn]] void fail() const { throw Error(fmt::format("'{}' is no formula", formula_)); }
+  [[noreturn]] void fail() const { throw_error("'{}' is no formula", formula_); }
 
   bool is_sign(char sign) const {
     return next_ < tokens_.size() && tokens_[next_].kind == TokenKind::sign && tokens_[next_].text[0] == sign;

@@ -8,10 +8,10 @@
 #include <map>
 #include <utility>
 
+#include "core/text/throw_error.h"
 #include "core/types/enum_names.h"
 #include "record/columns.h"
 #include "record/fields.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -24,10 +24,10 @@ bool is_time(double ms) { return std::isfinite(ms) && ms > 0; }
 
 void require_times(const Record& record, const Statistics& ms, const std::string& file) {
   if (std::ranges::all_of(ms.samples, is_time)) return;
-  throw Error(
-      fmt::format("{} has a sample that is no time (0, negative or null) in a row of {}, batch {}, context {}; "
-                  "remove the row or measure it again",
-                  file.empty() ? "a run" : fmt::format("'{}'", file), name(record.mode), record.batch, record.context));
+  throw_error(
+      "{} has a sample that is no time (0, negative or null) in a row of {}, batch {}, context {}; "
+      "remove the row or measure it again",
+      file.empty() ? "a run" : fmt::format("'{}'", file), name(record.mode), record.batch, record.context);
 }
 
 std::optional<double> memory_ratio_of(const Record& baseline, const Record& record) {
@@ -307,21 +307,19 @@ class Matcher {
 void compare_rows(const RecordFile& file, RecordComparison& comparison) {
   std::vector<Record> records;
   std::ranges::copy_if(file.records, std::back_inserter(records), is_comparable);
-  if (records.size() < 2) {
-    throw Error(
-        fmt::format("'{}' has {} with times, and comparing needs two; give a second file, or measure with "
-                    "ridgepoint bench",
-                    file.path, records.empty() ? "no row" : "one row"));
-  }
+  if (records.size() < 2)
+    throw_error(
+        "'{}' has {} with times, and comparing needs two; give a second file, or measure with "
+        "ridgepoint bench",
+        file.path, records.empty() ? "no row" : "one row");
   require_comparable(records);
   if (const std::size_t left_out = file.records.size() - records.size(); left_out > 0) {
     comparison.warnings.push_back(not_compared(left_out, file.path) + ", without times");
   }
   for (std::size_t i = 1; i < records.size(); ++i) {
-    if (records[i].experiment != records.front().experiment) {
-      throw Error(fmt::format("'{}' has rows of {} and of {}, whose times are not comparable", file.path,
-                              name(records.front().experiment), name(records[i].experiment)));
-    }
+    if (records[i].experiment != records.front().experiment)
+      throw_error("'{}' has rows of {} and of {}, whose times are not comparable", file.path,
+                  name(records.front().experiment), name(records[i].experiment));
     add_rows(records.front(), records[i], file.path, file.path, comparison);
   }
 }

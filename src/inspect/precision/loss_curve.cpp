@@ -1,12 +1,10 @@
 #include "inspect/precision/loss_curve.h"
 
-#include <fmt/format.h>
-
 #include <random>
 
+#include "core/text/throw_error.h"
 #include "models/text_workload.h"
 #include "predict/forecast.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -18,16 +16,13 @@ class TextBatches {
  public:
   TextBatches(std::string_view text, const WorkloadDescription& model, std::uint64_t seed)
       : text_(text), type_{DType::int64, {model.batch, model.context}}, random_(seed) {
-    if (model.model.vocab < kByteValues || model.context < 1) {
-      throw Error(fmt::format("a loss curve needs a language model of {} tokens or more, one for each byte of the text",
-                              kByteValues),
-                  ErrorKind::usage);
-    }
-    if (std::ssize(text) <= model.context) {
-      throw Error(
-          fmt::format("the text has {} bytes, but a sequence takes {} and one more", text.size(), model.context),
-          ErrorKind::usage);
-    }
+    if (model.model.vocab < kByteValues || model.context < 1)
+      throw_error(ErrorKind::usage,
+                  "a loss curve needs a language model of {} tokens or more, one for each byte of the text",
+                  kByteValues);
+    if (std::ssize(text) <= model.context)
+      throw_error(ErrorKind::usage, "the text has {} bytes, but a sequence takes {} and one more", text.size(),
+                  model.context);
   }
 
   void write_next(Program& program) {

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "core/text/json.h"
+#include "core/text/throw_error.h"
 #include "core/text/words.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -75,11 +75,11 @@ class RowReader : public nlohmann::json_sax<nlohmann::json> {
   bool string(string_t& value) override { return text(value); }
   bool binary(binary_t& /*value*/) override { return false; }
   bool start_object(std::size_t /*size*/) override {
-    if (++depth_ > 1) throw Error(fmt::format("field '{}' is an object", key_));
+    if (++depth_ > 1) throw_error("field '{}' is an object", key_);
     return true;
   }
   bool key(string_t& name) override {
-    if (std::ranges::find(keys_, name) != keys_.end()) throw Error(fmt::format("field '{}' is there twice", name));
+    if (std::ranges::find(keys_, name) != keys_.end()) throw_error("field '{}' is there twice", name);
     keys_.push_back(name);
     key_ = name;
     return true;
@@ -92,7 +92,7 @@ class RowReader : public nlohmann::json_sax<nlohmann::json> {
   }
   bool parse_error(std::size_t /*position*/, const std::string& /*token*/,
                    const nlohmann::json::exception& error) override {
-    throw Error(fmt::format("is no JSON: {}", error.what()));
+    throw_error("is no JSON: {}", error.what());
   }
 
  private:
@@ -116,7 +116,7 @@ class RowReader : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool number(double value, const std::string& printed) {
-    if (!std::isfinite(value)) throw Error(fmt::format("field '{}' is {}, which is not finite", key_, printed));
+    if (!std::isfinite(value)) throw_error("field '{}' is {}, which is not finite", key_, printed);
     if (in_list_) return true;  // samples, shapes: shown nowhere
     if (is_size(key_)) {
       row_.sizes[key_] = static_cast<std::int64_t>(value);
@@ -147,18 +147,15 @@ std::optional<double> milliseconds(const PublishedRow& row, std::string_view sta
 void check_order(const PublishedRow& row, std::string_view low, std::string_view high) {
   const std::optional<double> least = milliseconds(row, low);
   const std::optional<double> most = milliseconds(row, high);
-  if (least && most && *least > *most) throw Error(fmt::format("its {} is above its {}", low, high));
+  if (least && most && *least > *most) throw_error("its {} is above its {}", low, high);
 }
 
 void check(const PublishedRow& row) {
   if (row.study.empty()) throw Error("has no study, so its source is not known");
   if (row.table.empty()) throw Error("has neither a table nor a topic");
-  if (row.status != "ok" && row.status != "oom") {
-    throw Error(fmt::format("has status '{}'; ok and oom are known", row.status));
-  }
-  if (!row.card_basis.empty() && (row.card_basis == "not_stated") == row.card.has_value()) {
-    throw Error(fmt::format("has card basis '{}', which contradicts its card", row.card_basis));
-  }
+  if (row.status != "ok" && row.status != "oom") throw_error("has status '{}'; ok and oom are known", row.status);
+  if (!row.card_basis.empty() && (row.card_basis == "not_stated") == row.card.has_value())
+    throw_error("has card basis '{}', which contradicts its card", row.card_basis);
   for (const auto& [low, high] : {std::pair("min", "mean"), {"min", "median"}, {"mean", "max"}, {"median", "max"}}) {
     check_order(row, low, high);
   }
@@ -188,7 +185,7 @@ std::vector<PublishedRow> parse_published(PublishedKind kind, std::string_view t
       nlohmann::json::sax_parse(line, &reader);
       check(row);
     } catch (const Error& error) {
-      throw Error(fmt::format("published figures, {}, line {}: the row {}", name(kind), line_number, error.what()));
+      throw_error("published figures, {}, line {}: the row {}", name(kind), line_number, error.what());
     }
     rows.push_back(std::move(row));
   }

@@ -9,10 +9,10 @@
 #include <tuple>
 
 #include "core/stop_regularly.h"
+#include "core/text/throw_error.h"
 #include "inspect/trace/launches.h"
 #include "interchange/trace/trace_collector.h"
 #include "predict/cards/datasheet.h"
-#include "ridgepoint/core/error.h"
 #include "runtime/device/activity.h"
 
 namespace ridgepoint {
@@ -81,7 +81,7 @@ class TraceAnalysis {
     const auto found = std::ranges::find(devices_, process, &Device::process);
     if (found != devices_.end()) return static_cast<std::uint32_t>(found - devices_.begin());
     if (devices_.size() == kMostDevices)
-      throw Error(fmt::format("'{}' has events of more than {} devices", trace_.path, kMostDevices));
+      throw_error("'{}' has events of more than {} devices", trace_.path, kMostDevices);
     devices_.push_back({.process = process});
     return static_cast<std::uint32_t>(devices_.size() - 1);
   }
@@ -149,10 +149,9 @@ class TraceAnalysis {
       numbers.push_back(number_of(steps[i], i));
       if (numbers.back() == *selection_.step) return i;
     }
-    throw Error(fmt::format("--step: '{}' has no step {}; {}", trace_.path, *selection_.step,
-                            numbers.empty() ? "it marks no steps (ProfilerStep#N, which profiler.step() writes)"
-                                            : fmt::format("its steps are {} to {}", numbers.front(), numbers.back())),
-                ErrorKind::usage);
+    throw_error(ErrorKind::usage, "--step: '{}' has no step {}; {}", trace_.path, *selection_.step,
+                numbers.empty() ? "it marks no steps (ProfilerStep#N, which profiler.step() writes)"
+                                : fmt::format("its steps are {} to {}", numbers.front(), numbers.back()));
   }
 
   std::string selection_text(std::string step) const {

@@ -1,7 +1,5 @@
 #include "inspect/trace/kernel_rules.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 #include <sstream>
@@ -9,7 +7,7 @@
 
 #include "core/files/file.h"
 #include "core/text/text.h"
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint {
 namespace {
@@ -84,13 +82,12 @@ KernelRules KernelRules::with_file(const std::filesystem::path& path) {
     const auto kernel_class = kernel_class_from_name(text.substr(0, blank));
     const std::vector<std::string> parts =
         blank == std::string_view::npos ? std::vector<std::string>() : parts_of(trimmed(text.substr(blank)));
-    if (!kernel_class || parts.empty()) {
-      throw Error(
-          fmt::format("'{}', line {}: '{}' is no rule; one is a class (matmul, attention, softmax, norm, "
-                      "elementwise, loss, optimizer, memory_movement, communication) and a part of kernels' "
-                      "names: attention my_fused_*_fwd",
-                      path.string(), number, printable(text)));
-    }
+    if (!kernel_class || parts.empty())
+      throw_error(
+          "'{}', line {}: '{}' is no rule; one is a class (matmul, attention, softmax, norm, "
+          "elementwise, loss, optimizer, memory_movement, communication) and a part of kernels' "
+          "names: attention my_fused_*_fwd",
+          path.string(), number, printable(text));
     rules.push_back({*kernel_class, parts});
   }
   return KernelRules(std::move(rules));

@@ -10,11 +10,11 @@
 #include <functional>
 #include <utility>
 
+#include "core/text/throw_error.h"
 #include "inspect/memory/analyse.h"
 #include "inspect/memory/contents.h"
 #include "inspect/trace/analysis.h"
 #include "interchange/snapshot/snapshot.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -64,12 +64,11 @@ class MemoryBeside {
                const StopPoint& stop_point)
       : lane_(lane), snapshot_(snapshot), stop_point_(stop_point) {
     found_.file = path;
-    if (!lane.base_ns) {
-      throw Error(
-          fmt::format("--memory: '{}' does not say when its time 0 was (baseTimeNanoseconds), so '{}' cannot "
-                      "be put beside it; PyTorch 2.3 and later write it",
-                      lane.file, path));
-    }
+    if (!lane.base_ns)
+      throw_error(
+          "--memory: '{}' does not say when its time 0 was (baseTimeNanoseconds), so '{}' cannot "
+          "be put beside it; PyTorch 2.3 and later write it",
+          lane.file, path);
     found_.device = device;
     found_.is_incomplete = snapshot.settings.overflowed;
     for (const DeviceEvent& event : lane.timeline.events)
@@ -104,10 +103,8 @@ class MemoryBeside {
     constexpr std::int64_t kMostUs = INT64_MAX / 4000;
     find_traced();
     const MemoryHistory& history = history_of(snapshot_, found_.device);
-    if (!history.has_times()) {
-      throw Error(
-          fmt::format("--memory: the events of '{}' have no times, so they cannot be put beside a trace", found_.file));
-    }
+    if (!history.has_times())
+      throw_error("--memory: the events of '{}' have no times, so they cannot be put beside a trace", found_.file);
     const MemoryAnalysis analysis = analyse_memory(snapshot_, found_.device, stop_point_);
     levels_.push_back({INT64_MIN, analysis.lifetimes.start.allocated_bytes});
     walk_levels(
@@ -135,12 +132,12 @@ class MemoryBeside {
     if (found_.events > 0) return;
     const auto clock = [&](std::int64_t ns) { return utc(ns + *lane_.base_ns); };
     if (traced_.is_empty() || recorded_.is_empty())
-      throw Error(fmt::format("--memory: '{}' has no events beside '{}'", found_.file, lane_.file));
-    throw Error(
-        fmt::format("--memory: '{}' is of another time than '{}': its events are from {} to {}, the trace is "
-                    "from {} to {}. Record both of the same steps, on one machine",
-                    found_.file, lane_.file, clock(recorded_.begin_ns), clock(recorded_.end_ns),
-                    clock(traced_.begin_ns), clock(traced_.end_ns)));
+      throw_error("--memory: '{}' has no events beside '{}'", found_.file, lane_.file);
+    throw_error(
+        "--memory: '{}' is of another time than '{}': its events are from {} to {}, the trace is "
+        "from {} to {}. Record both of the same steps, on one machine",
+        found_.file, lane_.file, clock(recorded_.begin_ns), clock(recorded_.end_ns), clock(traced_.begin_ns),
+        clock(traced_.end_ns));
   }
 
   // PyTorch writes a request for a segment down when the call for it has returned.
@@ -305,8 +302,8 @@ void add_memory(std::vector<TraceLane>& lanes, const Snapshot& snapshot, const s
     is_added = true;
   }
   if (is_added) return;
-  throw Error(fmt::format("--memory: '{}' has nothing of the devices of '{}': it has {}", path, lanes.front().file,
-                          devices.empty() ? "no device" : fmt::format("{}", fmt::join(devices, ", "))));
+  throw_error("--memory: '{}' has nothing of the devices of '{}': it has {}", path, lanes.front().file,
+              devices.empty() ? "no device" : fmt::format("{}", fmt::join(devices, ", ")));
 }
 
 }  // namespace ridgepoint

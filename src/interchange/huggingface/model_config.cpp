@@ -6,13 +6,13 @@
 #include <algorithm>
 
 #include "core/text/nearest.h"
+#include "core/text/throw_error.h"
 #include "core/text/words.h"
 #include "interchange/huggingface/config/config_fields.h"
 #include "interchange/huggingface/config/quantisation.h"
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/family.h"
 #include "interchange/safetensors_names.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -111,8 +111,7 @@ const Json* object_at(const Json& fields, std::string_view place, std::string_vi
     const auto found = at->find(key);
     if (found == at->end() || found->is_null()) return nullptr;
     if (!found->is_object())
-      throw Error(
-          fmt::format("{}: '{}' is a value of the type {}; it must be an object", what, key, found->type_name()));
+      throw_error("{}: '{}' is a value of the type {}; it must be an object", what, key, found->type_name());
     at = &*found;
   }
   return at == &fields || at->empty() ? nullptr : at;
@@ -182,9 +181,8 @@ void check_overrides(const std::vector<ConfigOverride>& overrides, const ConfigF
   for (const ConfigOverride& one : overrides) {
     const std::string_view key = std::string_view(one.key).substr(0, one.key.find('.'));
     if (std::ranges::find(known, key) != known.end()) continue;
-    throw Error(fmt::format("--config-override: {} is no field that is read of a model of the family {}{}",
-                            quote_name(key), family, hint(key.substr(0, 64), known)),
-                ErrorKind::usage);
+    throw_error(ErrorKind::usage, "--config-override: {} is no field that is read of a model of the family {}{}",
+                quote_name(key), family, hint(key.substr(0, 64), known));
   }
 }
 
@@ -220,15 +218,14 @@ std::filesystem::path config_file_of(const std::filesystem::path& path) {
   const std::string name = path.filename().string();
   if (std::filesystem::is_directory(path, ignored)) {
     std::filesystem::path file = path / kConfigName;
-    if (!std::filesystem::exists(file, ignored))
-      throw Error(fmt::format("the folder '{}' has no config.json", path.string()));
+    if (!std::filesystem::exists(file, ignored)) throw_error("the folder '{}' has no config.json", path.string());
     return file;
   }
-  if (!std::filesystem::exists(path, ignored)) throw Error(fmt::format("there is no file '{}'", path.string()));
+  if (!std::filesystem::exists(path, ignored)) throw_error("there is no file '{}'", path.string());
   if (!name.ends_with(".safetensors") && !name.ends_with(".index.json")) return path;
   std::filesystem::path file = path.parent_path() / kConfigName;
   if (!std::filesystem::exists(file, ignored))
-    throw Error(fmt::format("there is no config.json beside '{}', which says what its tensors are", path.string()));
+    throw_error("there is no config.json beside '{}', which says what its tensors are", path.string());
   return file;
 }
 
@@ -257,7 +254,7 @@ ModelConfig parse_model_config(Json json, std::string name, const std::vector<Co
   } catch (const Error& error) {
     // A file that is wrong is no wrong use of the program, as long as no option changed it.
     const bool is_of_file = overrides.empty() && error.kind() == ErrorKind::usage;
-    throw Error(fmt::format("{}: {}", what, error.what()), is_of_file ? ErrorKind::failure : error.kind());
+    throw_error(is_of_file ? ErrorKind::failure : error.kind(), "{}: {}", what, error.what());
   }
   return model;
 }

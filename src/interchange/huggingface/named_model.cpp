@@ -7,8 +7,8 @@
 
 #include "core/text/nearest.h"
 #include "core/text/text.h"
+#include "core/text/throw_error.h"
 #include "interchange/safetensors_names.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -24,12 +24,11 @@ bool is_path(std::string_view name) {
   for (const TransformerConfig& preset : transformer_presets())
     presets += fmt::format("{}{}", presets.empty() ? "" : ", ", preset.name);
   const std::string near = nearest(name, model_names());
-  throw Error(fmt::format("--model: {} is unknown{}", quote_name(name),
-                          near.empty() ? fmt::format("; it is no preset ({}), no model that 'ridgepoint models' lists "
-                                                     "and no path of a config.json or its folder",
-                                                     presets)
-                                       : fmt::format("; did you mean '{}'?", near)),
-              ErrorKind::usage);
+  throw_error(ErrorKind::usage, "--model: {} is unknown{}", quote_name(name),
+              near.empty() ? fmt::format("; it is no preset ({}), no model that 'ridgepoint models' lists "
+                                         "and no path of a config.json or its folder",
+                                         presets)
+                           : fmt::format("; did you mean '{}'?", near));
 }
 
 // The names of each line; of its config.json, which is most of the line, only the text.
@@ -75,10 +74,10 @@ ModelConfig named_model(std::string_view name, const std::vector<ConfigOverride>
   const auto preset = std::ranges::find(transformer_presets(), name, &TransformerConfig::name);
   if (preset != transformer_presets().end()) {
     if (!overrides.empty())
-      throw Error(fmt::format("--config-override changes a config.json, and '{}' is a preset, which has none; "
-                              "--layers and its like change its sizes",
-                              name),
-                  ErrorKind::usage);
+      throw_error(ErrorKind::usage,
+                  "--config-override changes a config.json, and '{}' is a preset, which has none; "
+                  "--layers and its like change its sizes",
+                  name);
     return {*preset, {}};
   }
   if (const KnownModel* model = find_known_model(name))

@@ -1,5 +1,4 @@
 // tokenizer.json of the library `tokenizers`.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
@@ -9,26 +8,26 @@
 #include <utility>
 #include <vector>
 
+#include "core/text/throw_error.h"
 #include "interchange/tokenizer/model/bpe.h"
 #include "interchange/tokenizer/model/unigram.h"
 #include "interchange/tokenizer/model/word_piece.h"
 #include "interchange/tokenizer/text/json_fields.h"
 #include "interchange/tokenizer/text/utf8.h"
 #include "interchange/tokenizer/tokenizer.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::tokenizer {
 namespace {
 
 Id checked_id(const Json& value) {
   const auto id = value_of<std::uint64_t>(value, "id");
-  if (id >= kIdLimit) throw Error(fmt::format("its vocabulary has the id {}; ids are below {}", id, kIdLimit));
+  if (id >= kIdLimit) throw_error("its vocabulary has the id {}; ids are below {}", id, kIdLimit);
   return static_cast<Id>(id);
 }
 
 Id id_of(const Vocabulary& vocabulary, const std::string& token) {
   const auto found = vocabulary.find(token);
-  if (found == vocabulary.end()) throw Error(fmt::format("its vocabulary has no token {}", quote_name(token)));
+  if (found == vocabulary.end()) throw_error("its vocabulary has no token {}", quote_name(token));
   return found->second;
 }
 
@@ -53,9 +52,8 @@ std::pair<std::string, std::string> read_pair(const Json& merge) {
   }
   const std::string text = merge.is_string() ? merge.get<std::string>() : "";
   const std::size_t blank = text.find(' ');
-  if (blank == std::string::npos || text.find(' ', blank + 1) != std::string::npos) {
-    throw Error(fmt::format("its merge {} is not two tokens", quote_name(merge.is_string() ? text : merge.dump())));
-  }
+  if (blank == std::string::npos || text.find(' ', blank + 1) != std::string::npos)
+    throw_error("its merge {} is not two tokens", quote_name(merge.is_string() ? text : merge.dump()));
   return {text.substr(0, blank), text.substr(blank + 1)};
 }
 
@@ -108,11 +106,10 @@ std::shared_ptr<const Model> read_unigram(const Json& json, TokenizerParts& part
   Vocabulary vocabulary;
   double least = 0;
   for (const Json& entry : list_member(json, "vocab")) {
-    if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number()) {
-      throw Error(fmt::format("entry {} of its vocabulary is not a token and a score", pieces.size()));
-    }
+    if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number())
+      throw_error("entry {} of its vocabulary is not a token and a score", pieces.size());
     const auto id = static_cast<Id>(pieces.size());
-    if (id >= kIdLimit) throw Error(fmt::format("its vocabulary has more than {} tokens", kIdLimit));
+    if (id >= kIdLimit) throw_error("its vocabulary has more than {} tokens", kIdLimit);
     pieces.push_back({entry[0].get<std::string>(), entry[1].get<double>(), id});
     least = std::min(pieces.size() == 1 ? std::numeric_limits<double>::infinity() : least, pieces.back().score);
     vocabulary.insert_or_assign(pieces.back().text, id);
@@ -193,8 +190,7 @@ void read_template(const Json& json, TokenizerParts& parts) {
     }
     const auto name = member<std::string>(*special, "id");
     const Json* token = known == nullptr ? nullptr : find_member(*known, name);
-    if (token == nullptr)
-      throw Error(fmt::format("its template has the token {}, which it does not say", quote_name(name)));
+    if (token == nullptr) throw_error("its template has the token {}, which it does not say", quote_name(name));
     for (const Json& id : list_member(*token, "ids")) (texts == 0 ? before : after).push_back(checked_id(id));
   }
   if (texts != 1) throw Error("its template does not have the text once", ErrorKind::unsupported);
@@ -206,7 +202,7 @@ void read_post_processor(const Json& json, TokenizerParts& parts) {
   const auto kind = member<std::string>(json, "type");
   const auto id_in = [&](std::string_view key) {
     const Json& pair = list_member(json, key);
-    if (pair.size() != 2) throw Error(fmt::format("its {} is not a token and an id", quote_name(std::string(key))));
+    if (pair.size() != 2) throw_error("its {} is not a token and an id", quote_name(std::string(key)));
     return checked_id(pair[1]);
   };
   if (kind == "ByteLevel") return;  // changes only where tokens begin in the text
@@ -236,7 +232,7 @@ Tokenizer from_json(const Json& json) {
   parts.decoder = read_decoder(part("decoder"));
   for (const std::vector<Id>* ids : {&parts.before, &parts.after}) {
     for (const Id id : *ids) {
-      if (id >= parts.tokens.size()) throw Error(fmt::format("its special token {} is beyond its vocabulary", id));
+      if (id >= parts.tokens.size()) throw_error("its special token {} is beyond its vocabulary", id);
     }
   }
   return Tokenizer(std::move(parts));

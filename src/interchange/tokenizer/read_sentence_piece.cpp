@@ -1,5 +1,4 @@
 // SentencePiece's .model: a message of protocol buffers.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
@@ -11,13 +10,13 @@
 #include <utility>
 #include <vector>
 
+#include "core/text/throw_error.h"
 #include "interchange/safetensors_names.h"
 #include "interchange/tokenizer/model/bpe.h"
 #include "interchange/tokenizer/model/unigram.h"
 #include "interchange/tokenizer/text/charsmap.h"
 #include "interchange/tokenizer/text/utf8.h"
 #include "interchange/tokenizer/tokenizer.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::tokenizer {
 namespace {
@@ -111,15 +110,11 @@ Piece read_piece(std::string_view message) {
   });
   require_utf8(piece.text, "a token of its vocabulary");
   constexpr std::size_t kMostPieceBytes = 1024;
-  if (piece.text.empty() || piece.text.size() > kMostPieceBytes) {
-    throw Error(
-        fmt::format("its vocabulary has a token of {} bytes; they have 1 to {}", piece.text.size(), kMostPieceBytes));
-  }
-  if (piece.type == kUnused || piece.type < kNormal || piece.type > kByte) {
-    throw Error(
-        fmt::format("its token {} is of type {}, which this program does not read", quote_name(piece.text), piece.type),
-        ErrorKind::unsupported);
-  }
+  if (piece.text.empty() || piece.text.size() > kMostPieceBytes)
+    throw_error("its vocabulary has a token of {} bytes; they have 1 to {}", piece.text.size(), kMostPieceBytes);
+  if (piece.type == kUnused || piece.type < kNormal || piece.type > kByte)
+    throw_error(ErrorKind::unsupported, "its token {} is of type {}, which this program does not read",
+                quote_name(piece.text), piece.type);
   return piece;
 }
 
@@ -127,7 +122,7 @@ ModelFile read_proto(std::string_view bytes) {
   ModelFile proto;
   for_each_field(bytes, [&](const Field& field) {
     if (field.number == 1) proto.pieces.push_back(read_piece(field.bytes));
-    if (proto.pieces.size() > kIdLimit) throw Error(fmt::format("its vocabulary has more than {} tokens", kIdLimit));
+    if (proto.pieces.size() > kIdLimit) throw_error("its vocabulary has more than {} tokens", kIdLimit);
     if (field.number == 2) {
       for_each_field(field.bytes, [&](const Field& trainer) {
         if (trainer.number == 3) proto.model_type = trainer.value;
@@ -212,13 +207,12 @@ std::shared_ptr<const Model> make_bpe(const ModelFile& proto, const Vocabulary& 
 Tokenizer tokenizer_of_sentence_piece(std::string_view bytes) {
   const ModelFile proto = read_proto(bytes);
   const bool is_bpe = proto.model_type == kBpeModel;
-  if (!is_bpe && proto.model_type != kUnigramModel) {
-    throw Error(fmt::format("its model is of type {} ({}), which this program does not read", proto.model_type,
-                            proto.model_type == kWordModel        ? "words"
-                            : proto.model_type == kCharacterModel ? "characters"
-                                                                  : "unknown"),
-                ErrorKind::unsupported);
-  }
+  if (!is_bpe && proto.model_type != kUnigramModel)
+    throw_error(ErrorKind::unsupported, "its model is of type {} ({}), which this program does not read",
+                proto.model_type,
+                proto.model_type == kWordModel        ? "words"
+                : proto.model_type == kCharacterModel ? "characters"
+                                                      : "unknown");
   if (proto.writes_space_behind) {
     throw Error("its model has treat_whitespace_as_suffix, which this program does not read", ErrorKind::unsupported);
   }
@@ -239,9 +233,8 @@ Tokenizer tokenizer_of_sentence_piece(std::string_view bytes) {
       parts.added.push_back({.content = piece.text, .id = id, .is_normalized = true});
     }
     if (piece.type != kNormal) continue;
-    if (!vocabulary.emplace(piece.text, id).second) {
-      throw Error(fmt::format("its vocabulary has the token {} twice", quote_name(piece.text)));
-    }
+    if (!vocabulary.emplace(piece.text, id).second)
+      throw_error("its vocabulary has the token {} twice", quote_name(piece.text));
     pieces.push_back({piece.text, piece.score, id});
     least = std::min(least, piece.score);
   }

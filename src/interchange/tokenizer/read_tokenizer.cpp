@@ -1,5 +1,4 @@
 // Which reader a file needs.
-#include <fmt/format.h>
 
 #include <array>
 #include <filesystem>
@@ -8,9 +7,9 @@
 #include <utility>
 
 #include "core/files/file.h"
+#include "core/text/throw_error.h"
 #include "interchange/safetensors_names.h"
 #include "interchange/tokenizer/tokenizer.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::tokenizer {
 namespace {
@@ -30,10 +29,10 @@ fs::path file_in(const fs::path& folder) {
   for (const std::string_view name : kNames) {
     if (fs::is_regular_file(folder / name)) return folder / name;
   }
-  throw Error(
-      fmt::format("the folder {} has no tokenizer.json, tokenizer.model, spiece.model, vocab.json or "
-                  "encoder.json",
-                  quote_name(folder.string())));
+  throw_error(
+      "the folder {} has no tokenizer.json, tokenizer.model, spiece.model, vocab.json or "
+      "encoder.json",
+      quote_name(folder.string()));
 }
 
 // The merges of a vocabulary file, or the vocabulary of a file of merges.
@@ -42,8 +41,7 @@ std::optional<std::pair<fs::path, fs::path>> pair_of(const fs::path& path) {
     if (path.filename() != vocabulary && path.filename() != merges) continue;
     std::pair<fs::path, fs::path> pair(path.parent_path() / vocabulary, path.parent_path() / merges);
     for (const fs::path& file : {pair.first, pair.second}) {
-      if (!fs::exists(file))
-        throw Error(fmt::format("{} and {} are read together; the second is missing", vocabulary, merges));
+      if (!fs::exists(file)) throw_error("{} and {} are read together; the second is missing", vocabulary, merges);
     }
     return pair;
   }
@@ -65,8 +63,7 @@ Tokenizer read_tokenizer(const std::string& name_or_path) {
     const bool is_json = path.extension() == ".json" || content.starts_with('{');
     return is_json ? tokenizer_of_json(content) : tokenizer_of_sentence_piece(content);
   } catch (const Error& error) {
-    throw Error(fmt::format("the tokenizer {} cannot be read: {}", quote_name(path.string()), error.what()),
-                error.kind());
+    throw_error(error.kind(), "the tokenizer {} cannot be read: {}", quote_name(path.string()), error.what());
   }
 }
 

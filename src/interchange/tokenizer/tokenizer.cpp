@@ -1,15 +1,13 @@
 #include "interchange/tokenizer/tokenizer.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 #include <limits>
 #include <utility>
 
+#include "core/text/throw_error.h"
 #include "interchange/safetensors_names.h"
 #include "interchange/tokenizer/text/utf8.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::tokenizer {
 namespace {
@@ -64,17 +62,15 @@ Tokenizer::Tokenizer(TokenizerParts parts) : parts_(std::move(parts)) {
 
 Id Tokenizer::id_of(std::string_view token) const {
   const auto found = std::ranges::find(parts_.tokens, token);
-  if (found == parts_.tokens.end() || token.empty()) {
-    throw Error(fmt::format("the vocabulary has no token {}", quote_name(token)), ErrorKind::usage);
-  }
+  if (found == parts_.tokens.end() || token.empty())
+    throw_error(ErrorKind::usage, "the vocabulary has no token {}", quote_name(token));
   return static_cast<Id>(found - parts_.tokens.begin());
 }
 
 std::string Tokenizer::decode(std::span<const Id> ids) const {
   const auto token_at = [&](std::size_t i) -> const std::string& {
     if (ids[i] < parts_.tokens.size()) return parts_.tokens[ids[i]];
-    throw Error(
-        fmt::format("token {} at position {} is beyond the vocabulary, which has {}", ids[i], i, parts_.tokens.size()));
+    throw_error("token {} at position {} is beyond the vocabulary, which has {}", ids[i], i, parts_.tokens.size());
   };
   std::string text;
   if (parts_.decoder.steps.empty()) {

@@ -1,7 +1,5 @@
 #include "interchange/tokenizer/train_bpe.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -9,9 +7,9 @@
 #include <tuple>
 
 #include "core/text/json.h"
+#include "core/text/throw_error.h"
 #include "interchange/tokenizer/text/pre_tokenizer.h"
 #include "interchange/tokenizer/text/utf8.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::tokenizer {
 namespace {
@@ -150,11 +148,9 @@ void BpeTrainer::add(std::string_view text) {
 TrainedBpe BpeTrainer::train(std::size_t vocabulary_size) const {
   constexpr std::size_t kBytes = 256;
   const std::size_t least = kBytes + special_tokens_.size();
-  if (vocabulary_size < least) {
-    throw Error(fmt::format("a vocabulary of {} has no room for all bytes and {} special tokens; the least is {}",
-                            vocabulary_size, special_tokens_.size(), least),
-                ErrorKind::usage);
-  }
+  if (vocabulary_size < least)
+    throw_error(ErrorKind::usage, "a vocabulary of {} has no room for all bytes and {} special tokens; the least is {}",
+                vocabulary_size, special_tokens_.size(), least);
   TrainedBpe trained{special_tokens_, {}, {}};
   std::array<Id, kBytes> id_of_byte{};
   for (const std::uint8_t byte : bytes_by_letter()) {

@@ -11,9 +11,9 @@
 #include "core/files/file.h"
 #include "core/text/json.h"
 #include "core/text/text.h"
+#include "core/text/throw_error.h"
 #include "core/threads/parallel.h"
 #include "interchange/safetensors_names.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -31,9 +31,8 @@ std::vector<std::string> texts_of_lines(std::string_view content) {
     if (trimmed(text).empty()) continue;
     const Json json = parse_json(text, fmt::format("line {}", line));
     const auto found = json.is_object() ? json.find("text") : json.end();
-    if (!json.is_object() || found == json.end() || !found->is_string()) {
-      throw Error(fmt::format("line {} has no member 'text' that is a text", line));
-    }
+    if (!json.is_object() || found == json.end() || !found->is_string())
+      throw_error("line {} has no member 'text' that is a text", line);
     texts.push_back(found->get<std::string>());
   }
   return texts;
@@ -50,9 +49,9 @@ Documents::Documents(const std::string& path) : path_(path) {
       texts_.push_back(std::move(content));
     }
   } catch (const Error& error) {
-    throw Error(fmt::format("{}: {}", quote_name(path), error.what()), error.kind());
+    throw_error(error.kind(), "{}: {}", quote_name(path), error.what());
   }
-  if (bytes() == 0) throw Error(fmt::format("{} is empty: it has no text", quote_name(path)));
+  if (bytes() == 0) throw_error("{} is empty: it has no text", quote_name(path));
 }
 
 std::uint64_t Documents::bytes() const {
@@ -86,7 +85,7 @@ void encode_documents(const Documents& documents, const tokenizer::Tokenizer& to
           encoder->encode(documents[begin + i], options.adds_special_tokens, ids[i]);
         } catch (const Error& error) {
           const std::string place = documents.size() > 1 ? fmt::format(", document {}", begin + i + 1) : "";
-          throw Error(fmt::format("{}{}: {}", quote_name(documents.path()), place, error.what()), error.kind());
+          throw_error(error.kind(), "{}{}: {}", quote_name(documents.path()), place, error.what());
         }
         if (options.end_token) ids[i].push_back(*options.end_token);
       }

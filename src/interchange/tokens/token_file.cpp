@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint {
 namespace {
@@ -30,11 +30,9 @@ constexpr std::size_t kIdsOf16Bits = 1 << 16;
 
 std::size_t token_bytes(TokenBits bits, std::size_t vocabulary_size) {
   const bool fits = vocabulary_size <= kIdsOf16Bits;
-  if (bits == TokenBits::b16 && !fits) {
-    throw Error(
-        fmt::format("--bits: 16 bits hold {} ids, and the vocabulary has {}; choose 32", kIdsOf16Bits, vocabulary_size),
-        ErrorKind::usage);
-  }
+  if (bits == TokenBits::b16 && !fits)
+    throw_error(ErrorKind::usage, "--bits: 16 bits hold {} ids, and the vocabulary has {}; choose 32", kIdsOf16Bits,
+                vocabulary_size);
   return bits == TokenBits::b32 || !fits ? sizeof(std::uint32_t) : sizeof(std::uint16_t);
 }
 
@@ -50,7 +48,7 @@ std::string token_bytes_of(std::span<const std::uint32_t> ids, std::size_t bytes
 TokenFile::TokenFile(std::filesystem::path path, TokenBits bits, std::size_t vocabulary_size)
     : file_(std::move(path)), vocabulary_size_(vocabulary_size), bytes_each_(token_bytes(bits, vocabulary_size)) {
   const auto refuse = [&](const std::string& why) {
-    throw Error(fmt::format("'{}' is no file of tokens: {}", file_.path().string(), why));
+    throw_error("'{}' is no file of tokens: {}", file_.path().string(), why);
   };
   // Of llm.c: magic, version, tokens. Of llmq: two of the mark, version, bytes of a token, tokens.
   std::array<std::uint32_t, 5> header{};
@@ -82,10 +80,9 @@ TokenFile::TokenFile(std::filesystem::path path, TokenBits bits, std::size_t voc
 }
 
 void TokenFile::read(std::uint64_t begin, std::span<std::uint32_t> into) const {
-  if (begin > size_ || into.size() > size_ - begin) {
-    throw Error(fmt::format("'{}' has {} tokens; {} from position {} on are not there", file_.path().string(), size_,
-                            into.size(), begin));
-  }
+  if (begin > size_ || into.size() > size_ - begin)
+    throw_error("'{}' has {} tokens; {} from position {} on are not there", file_.path().string(), size_, into.size(),
+                begin);
   std::vector<unsigned char> bytes(into.size() * bytes_each_);
   file_.read_at(first_byte_ + begin * bytes_each_, std::as_writable_bytes(std::span(bytes)));
   for (std::size_t i = 0; i < into.size(); ++i) {
@@ -94,10 +91,10 @@ void TokenFile::read(std::uint64_t begin, std::span<std::uint32_t> into) const {
     into[i] = id;
     if (id >= vocabulary_size_) {
       const bool is_plain = first_byte_ == 0;
-      throw Error(fmt::format(
+      throw_error(
           "'{}' has token {} at position {}; the vocabulary has {}{}", file_.path().string(), id, begin + i,
           vocabulary_size_,
-          is_plain ? fmt::format(", so the file is read as integers of {} bits", 8 * bytes_each_) : std::string()));
+          is_plain ? fmt::format(", so the file is read as integers of {} bits", 8 * bytes_each_) : std::string());
     }
   }
 }

@@ -12,8 +12,8 @@
 #include <unordered_map>
 
 #include "core/text/text.h"
+#include "core/text/throw_error.h"
 #include "interchange/trace/trace_collector.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -33,7 +33,7 @@ class Sqlite {
                   ErrorKind::unsupported);
     const auto load = [&](auto& function, const char* symbol) {
       function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, symbol));
-      if (function == nullptr) throw Error(fmt::format("libsqlite3.so.0 has no {}", symbol), ErrorKind::unsupported);
+      if (function == nullptr) throw_error(ErrorKind::unsupported, "libsqlite3.so.0 has no {}", symbol);
     };
     load(open, "sqlite3_open_v2");
     load(close, "sqlite3_close_v2");

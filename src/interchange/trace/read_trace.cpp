@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "core/text/text.h"
+#include "core/text/throw_error.h"
 #include "interchange/trace/event_scanner.h"
 #include "interchange/trace/nsys.h"
 #include "interchange/trace/trace_collector.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -56,10 +56,9 @@ std::optional<Trace> read_sums(ByteStream& bytes) {
 }
 
 Trace read_document(const std::filesystem::path& path, ByteStream& bytes, const ByteStream::OnProgress& on_progress) {
-  if (const auto extension = path.extension(); extension == ".nsys-rep" || extension == ".qdrep") {
-    throw Error(fmt::format("it is a report of nsys, whose form is not public; first run: nsys export --type sqlite {}",
-                            path.string()));
-  }
+  if (const auto extension = path.extension(); extension == ".nsys-rep" || extension == ".qdrep")
+    throw_error("it is a report of nsys, whose form is not public; first run: nsys export --type sqlite {}",
+                path.string());
   constexpr std::size_t kLookedAt = 64;
   const std::size_t available = bytes.request(kLookedAt);
   if (available == 0) throw Error("it is empty");
@@ -76,13 +75,11 @@ Trace read_document(const std::filesystem::path& path, ByteStream& bytes, const 
   TraceCollector collector;
   if (!scan_events(bytes, collector)) {
     const bool is_cut_off = collector.trace().fault(TraceFault::cut_off) > 0;
-    throw Error(fmt::format("it is JSON {} a list `traceEvents`; {}", is_cut_off ? "that ends before" : "without",
-                            kWhatWritesOne));
+    throw_error("it is JSON {} a list `traceEvents`; {}", is_cut_off ? "that ends before" : "without", kWhatWritesOne);
   }
   Trace trace = collector.finish();
   trace.format = bytes.is_compressed() ? "Chrome trace, gzip" : "Chrome trace";
-  if (trace.events == 0 && found == '[')
-    throw Error(fmt::format("it is a JSON list without events; {}", kWhatWritesOne));
+  if (trace.events == 0 && found == '[') throw_error("it is a JSON list without events; {}", kWhatWritesOne);
   return trace;
 }
 
@@ -95,7 +92,7 @@ Trace read_trace(const std::filesystem::path& path, const ByteStream::OnProgress
     trace.path = path.string();
     return trace;
   } catch (const Error& error) {
-    throw Error(fmt::format("'{}' cannot be read as a profiler's trace: {}", path.string(), error.what()));
+    throw_error("'{}' cannot be read as a profiler's trace: {}", path.string(), error.what());
   }
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <vector>
 
+#include "core/text/throw_error.h"
 #include "ir/packed_weight.h"
 #include "ir/stored_tensors.h"
 #include "ops/attention_form.h"
@@ -145,15 +146,13 @@ void check_attributes(Op op, const Attributes& attributes) {
     const auto found = std::ranges::find(known, key, &Known::name);
     if (found != known.end()) {
       if (has_type(value, found->type)) continue;
-      throw Error(fmt::format("the attribute '{}' of {} must be {}", key, name(op), kTypeNames[found->type]),
-                  ErrorKind::usage);
+      throw_error(ErrorKind::usage, "the attribute '{}' of {} must be {}", key, name(op), kTypeNames[found->type]);
     }
     if (is_result_layout(key)) continue;
     std::vector<std::string_view> names;
     for (const Known& each : known) names.push_back(each.name);
-    throw Error(fmt::format("{} has no attribute '{}'{}", name(op), key,
-                            names.empty() ? "; it has none" : fmt::format("; it has {}", fmt::join(names, ", "))),
-                ErrorKind::usage);
+    throw_error(ErrorKind::usage, "{} has no attribute '{}'{}", name(op), key,
+                names.empty() ? "; it has none" : fmt::format("; it has {}", fmt::join(names, ", ")));
   }
 }
 

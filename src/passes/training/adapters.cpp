@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "core/text/nearest.h"
+#include "core/text/throw_error.h"
 #include "ir/queries.h"
 #include "ir/rewriter.h"
 #include "ir/stored_tensors.h"
 #include "passes/pass.h"
 #include "passes/training/training.h"
-#include "ridgepoint/core/error.h"
 #include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
@@ -33,8 +33,8 @@ Number number_of(std::string_view key, std::string_view text) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (error == std::errc() && stop == end) return value;
-  throw Error(fmt::format("{}: '{}' is not a {}", key, text, std::is_integral_v<Number> ? "whole number" : "number"),
-              ErrorKind::usage);
+  throw_error(ErrorKind::usage, "{}: '{}' is not a {}", key, text,
+              std::is_integral_v<Number> ? "whole number" : "number");
 }
 
 class Reader {
@@ -58,14 +58,13 @@ class Reader {
  private:
   void add_target(std::string_view item) {
     if (!in_targets_)
-      throw Error(fmt::format("'{}' is no KEY=VALUE; write r=16,alpha=32,targets=q_proj,v_proj", item),
-                  ErrorKind::usage);
+      throw_error(ErrorKind::usage, "'{}' is no KEY=VALUE; write r=16,alpha=32,targets=q_proj,v_proj", item);
     options_.targets.emplace_back(item);
   }
 
   void set(std::string_view key, std::string_view value) {
     if (std::ranges::find(seen_, key) != seen_.end())
-      throw Error(fmt::format("{} is given twice; give it once", key), ErrorKind::usage);
+      throw_error(ErrorKind::usage, "{} is given twice; give it once", key);
     seen_.emplace_back(key);
     in_targets_ = key == "targets";
     if (key == "r") {
@@ -136,9 +135,8 @@ void add_target(std::vector<Target>& targets, Target target) {
   for (const Target& other : targets) {
     for (const Linear& layer : target.layers) {
       if (std::ranges::find(other.layers, layer.module, &Linear::module) == other.layers.end()) continue;
-      throw Error(fmt::format("targets: '{}' and '{}' both change {}; give one of the two", other.module, target.module,
-                              layer.module),
-                  ErrorKind::usage);
+      throw_error(ErrorKind::usage, "targets: '{}' and '{}' both change {}; give one of the two", other.module,
+                  target.module, layer.module);
     }
   }
   targets.push_back(std::move(target));
@@ -176,10 +174,9 @@ class TargetFinder {
     if (std::ranges::all_of(options_.targets, is_found)) return;
     std::set<std::string> last_parts;
     for (const std::string& name : names) last_parts.insert(name.substr(name.rfind('.') + 1));
-    throw Error(
-        fmt::format("the model lacks {}, the targets where none are given; name others with targets=: it has {}",
-                    fmt::join(options_.targets, " or "), fmt::join(last_parts, ", ")),
-        ErrorKind::usage);
+    throw_error(ErrorKind::usage,
+                "the model lacks {}, the targets where none are given; name others with targets=: it has {}",
+                fmt::join(options_.targets, " or "), fmt::join(last_parts, ", "));
   }
 
   // Empty where the graph lacks a layer: a product of another kind has its weight.
@@ -277,10 +274,9 @@ class AdapterBuilder {
 }  // namespace
 
 void check(const LoraOptions& options) {
-  if (options.rank < 1)
-    throw Error(fmt::format("r: {} is out of range; the rank is at least 1", options.rank), ErrorKind::usage);
+  if (options.rank < 1) throw_error(ErrorKind::usage, "r: {} is out of range; the rank is at least 1", options.rank);
   if (!std::isfinite(options.alpha) || options.alpha <= 0)
-    throw Error(fmt::format("alpha: {} is out of range; it is greater than 0", options.alpha), ErrorKind::usage);
+    throw_error(ErrorKind::usage, "alpha: {} is out of range; it is greater than 0", options.alpha);
   for (const std::string& target : options.targets) {
     if (target.empty()) throw Error("targets: an empty name; write targets=q_proj,v_proj", ErrorKind::usage);
   }

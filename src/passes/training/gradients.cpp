@@ -1,17 +1,16 @@
 // From the outputs of the forward graph to the gradients: what is differentiated, with respect to what, and the outputs
 // that gradients become.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
+#include "core/text/throw_error.h"
 #include "ir/rewriter.h"
 #include "ir/stored_tensors.h"
 #include "passes/pass.h"
 #include "passes/training/training.h"
 #include "ridgepoint/autodiff/autodiff.h"
-#include "ridgepoint/core/error.h"
 #include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
@@ -123,7 +122,7 @@ bool exempt_from_decay(Graph& graph, const PassOptions& options) {
   const auto is_vector = [&](NodeId id) { return graph.type(graph.node(id).outputs[0]).shape.rank() == 1; };
   const bool exempts_vectors = std::erase(patterns, kVectors) > 0;
   if (exempts_vectors && std::ranges::none_of(parameters, is_vector))
-    throw Error(fmt::format("'{}' names no parameter: none has one dimension", kVectors), ErrorKind::usage);
+    throw_error(ErrorKind::usage, "'{}' names no parameter: none has one dimension", kVectors);
   const std::vector<bool> is_named = matches_of(patterns, names, "parameter");
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (is_named[i] || (exempts_vectors && is_vector(parameters[i])))

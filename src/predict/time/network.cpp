@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "core/text/throw_error.h"
 #include "ops/collectives.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -36,8 +36,7 @@ constexpr Unit kRates[] = {{"TB/s", 1e12},     {"GB/s", 1e9},     {"MB/s", 1e6},
 constexpr Unit kTimes[] = {{"us", 1e-6}, {"ms", 1e-3}, {"ns", 1e-9}};
 
 [[noreturn]] void refuse(std::string_view text, std::string_view why) {
-  throw Error(fmt::format("'{}' {}; write a network as \"8x NVLink 450 GB/s, 400 Gb/s InfiniBand\"", text, why),
-              ErrorKind::usage);
+  throw_error(ErrorKind::usage, "'{}' {}; write a network as \"8x NVLink 450 GB/s, 400 Gb/s InfiniBand\"", text, why);
 }
 
 // Splits "NVLink 450 GB/s" into "NVLink", "450" and "GB/s", and "450GB/s" likewise.
@@ -140,12 +139,11 @@ double share_inside(const Network& network, Op op) {
 
 Ring ring_of(const Network& network, std::int64_t ranks, Op op) {
   const std::int64_t machines = (ranks - 1) / network.ranks_on_machine + 1;
-  if (machines > 1 && !network.between) {
-    throw Error(fmt::format("{} ranks need {} machines of {}, and the network has no links between machines; add them: "
-                            "--network \"8x NVLink 450 GB/s, 400 Gb/s InfiniBand\"",
-                            ranks, machines, network.ranks_on_machine),
-                ErrorKind::usage);
-  }
+  if (machines > 1 && !network.between)
+    throw_error(ErrorKind::usage,
+                "{} ranks need {} machines of {}, and the network has no links between machines; add them: "
+                "--network \"8x NVLink 450 GB/s, 400 Gb/s InfiniBand\"",
+                ranks, machines, network.ranks_on_machine);
   Ring ring{.bytes_per_second = share_inside(network, op) * network.inside.bytes_per_second,
             .message_seconds = network.inside.latency_seconds};
   double latency = levels_of_tree(std::min(ranks, network.ranks_on_machine)) * ring.message_seconds;

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "core/median.h"
+#include "core/text/throw_error.h"
 #include "core/text/units.h"
 #include "ops/collectives.h"
 #include "ops/layout.h"
-#include "ridgepoint/core/error.h"
 #include "ridgepoint/ir/tensor.h"
 #include "ridgepoint/ops/ops.h"
 
@@ -34,7 +34,7 @@ class DeviceBuffer {
   DeviceBuffer(Device& device, std::size_t bytes)
       : device_(device), bytes_(bytes), address_(device.allocate_memory(bytes)) {
     if (address_ != nullptr) return;
-    throw Error(fmt::format("{} has no {} for an operand", device.name(), format_bytes(bytes)), ErrorKind::unsupported);
+    throw_error(ErrorKind::unsupported, "{} has no {} for an operand", device.name(), format_bytes(bytes));
   }
   ~DeviceBuffer() { device_.release_memory(address_, bytes_); }
   DeviceBuffer(const DeviceBuffer&) = delete;

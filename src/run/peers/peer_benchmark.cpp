@@ -9,9 +9,9 @@
 
 #include "core/files/embedded_file.h"
 #include "core/files/file.h"
+#include "core/text/throw_error.h"
 #include "core/text/units.h"
 #include "interchange/safetensors.h"
-#include "ridgepoint/core/error.h"
 #include "ridgepoint/runtime/program.h"
 #include "run/session/run_record.h"
 #include "run/session/steps/step_benchmark.h"
@@ -129,9 +129,8 @@ void measure_peer(const RunConfig& config, const Python& python, TorchMode mode,
     time_rounds(config, ours, peer, record);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::out_of_memory) throw;
-    throw Error(
-        fmt::format("{} (beside Ridgepoint's program, which holds {})", error.what(), format_bytes(ours.held_bytes())),
-        ErrorKind::out_of_memory);
+    throw_error(ErrorKind::out_of_memory, "{} (beside Ridgepoint's program, which holds {})", error.what(),
+                format_bytes(ours.held_bytes()));
   }
 }
 

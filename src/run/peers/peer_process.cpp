@@ -9,8 +9,8 @@
 #include <limits>
 #include <utility>
 
+#include "core/text/throw_error.h"
 #include "core/types/enum_names.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -53,7 +53,7 @@ std::string torch_version_of(const std::string& path, const StopPoint& stop_poin
   const int exit_code = process.wait();
   if (version && exit_code == 0) return *version;
   const std::string reason = process.last_error_line();
-  throw Error(fmt::format("'{}': {}", path, reason.empty() ? fmt::format("exit code {}", exit_code) : reason));
+  throw_error("'{}': {}", path, reason.empty() ? fmt::format("exit code {}", exit_code) : reason);
 }
 
 using enum TorchMode;
@@ -77,10 +77,8 @@ Json PeerProcess::ask(const Json& request) {
   const auto command = request.at("command").get<std::string>();
   std::optional<std::string> line;
   if (process_.write_line(dump_json(request))) line = process_.read_line(stop_point_);
-  if (!line) {
-    throw Error(
-        fmt::format("the process of the peer ended before it answered '{}': {}", command, process_.last_error_line()));
-  }
+  if (!line)
+    throw_error("the process of the peer ended before it answered '{}': {}", command, process_.last_error_line());
   const std::string what = fmt::format("the peer's answer to '{}'", command);
   Json answer = parse_json(*line, what);
   if (!answer.is_object()) throw Error(what + " is no JSON object");
@@ -134,10 +132,10 @@ Python find_python(const std::string& named, const StopPoint& stop_point) {
       reasons.emplace_back(error.what());
     }
   }
-  throw Error(
-      fmt::format("no Python with PyTorch was found ({}); install PyTorch, or name a Python that has it: --python "
-                  "FILE, or the environment variable {}",
-                  fmt::join(reasons, "; "), kVariable));
+  throw_error(
+      "no Python with PyTorch was found ({}); install PyTorch, or name a Python that has it: --python "
+      "FILE, or the environment variable {}",
+      fmt::join(reasons, "; "), kVariable);
 }
 
 std::string_view name(TorchMode mode) { return kNames[mode]; }

@@ -9,10 +9,10 @@
 #include <span>
 #include <sstream>
 
+#include "core/text/throw_error.h"
 #include "core/text/units.h"
 #include "ops/collectives.h"
 #include "predict/forecast.h"
-#include "ridgepoint/core/error.h"
 #include "run/machine/host.h"
 #include "runtime/device/communicator.h"
 
@@ -70,7 +70,7 @@ void succeed_on_all_ranks(ProcessGroup* group, std::string_view what, const std:
   if (failure) std::rethrow_exception(failure);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].empty()) continue;
-    throw Error(fmt::format("rank {}: {}", rank, all[rank].substr(1)), static_cast<ErrorKind>(all[rank][0] - '0'));
+    throw_error(static_cast<ErrorKind>(all[rank][0] - '0'), "rank {}: {}", rank, all[rank].substr(1));
   }
 }
 
@@ -114,9 +114,9 @@ void require_same_choice(ProcessGroup* group, const ParallelOptions& options) {
                         "choices");
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] == all[0]) continue;
-    throw Error(fmt::format("the devices of the ranks differ: rank 0 chose {}, and rank {} {}; give --shard and bucket",
-                            all[0], rank, all[rank]),
-                ErrorKind::usage);
+    throw_error(ErrorKind::usage,
+                "the devices of the ranks differ: rank 0 chose {}, and rank {} {}; give --shard and bucket", all[0],
+                rank, all[rank]);
   }
 }
 
@@ -148,10 +148,10 @@ void require_same_collectives(ProcessGroup& group, const std::vector<std::string
   const std::vector<std::string> all = group.all_gather(text, "collectives");
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] == all[0]) continue;
-    throw Error(
-        fmt::format("the ranks would exchange different tensors, because their devices, builds or environments "
-                    "differ: {}",
-                    first_difference(all[0], rank, all[rank])));
+    throw_error(
+        "the ranks would exchange different tensors, because their devices, builds or environments "
+        "differ: {}",
+        first_difference(all[0], rank, all[rank]));
   }
 }
 

@@ -8,9 +8,9 @@
 #include <optional>
 #include <utility>
 
+#include "core/text/throw_error.h"
 #include "inspect/published/published_rows.h"
 #include "report/report_page.h"
-#include "ridgepoint/core/error.h"
 #include "ridgepoint/record/record.h"
 #include "study/pages/parts.h"
 
@@ -21,8 +21,8 @@ namespace {
 void check_record(const Record& record) {
   if (record.status != RunStatus::ok) return;
   if (record.batch < 1 || record.context < 1)
-    throw Error(fmt::format("the batch {} and the context {} must both be 1 at least; give --restart to measure again",
-                            record.batch, record.context));
+    throw_error("the batch {} and the context {} must both be 1 at least; give --restart to measure again",
+                record.batch, record.context);
 }
 
 // Views read the rows again, without a place to name.
@@ -33,7 +33,7 @@ void check_records(const StudyRows& all) {
       try {
         check_record(record_from_json(dump_json(rows[i])));
       } catch (const Error& error) {
-        throw Error(fmt::format("records/{}.jsonl, line {}: {}", name(part), i + 1, error.what()));
+        throw_error("records/{}.jsonl, line {}: {}", name(part), i + 1, error.what());
       }
     }
   }
@@ -190,10 +190,9 @@ Json answers_json(const std::vector<StudyAnswer>& answers) {
 
 StudyDocument read_study(const std::filesystem::path& path) {
   const StudyFolder folder(path);
-  if (!folder.manifest().exists()) {
-    throw Error(fmt::format("'{}' has no study (no study.json); ridgepoint study --output {} makes one", path.string(),
-                            path.string()));
-  }
+  if (!folder.manifest().exists())
+    throw_error("'{}' has no study (no study.json); ridgepoint study --output {} makes one", path.string(),
+                path.string());
   StudyDocument document{.folder = path.string(),
                          .configuration = folder.manifest().configuration(),
                          .parts = folder.manifest().plan().value_or(std::vector<StudyPartPlan>()),

@@ -7,8 +7,8 @@
 #include <filesystem>
 
 #include "core/text/text.h"
+#include "core/text/throw_error.h"
 #include "predict/cards/datasheet.h"
-#include "ridgepoint/core/error.h"
 #include "study/plan/planner.h"
 
 namespace ridgepoint {
@@ -35,10 +35,10 @@ void require_same(std::span<const Item> noted, std::span<const Item> planned, co
     const Item* has = i < noted.size() ? &noted[i] : nullptr;
     const Item* wanted = i < planned.size() ? &planned[i] : nullptr;
     if (has != nullptr && wanted != nullptr && is_same(*has, *wanted)) continue;
-    throw Error(
-        fmt::format("study.json is not the plan of this study: {} {} is {} instead of {}; give --restart to measure "
-                    "everything again, or name another folder with --output",
-                    place, i + 1, text_of(has), text_of(wanted)));
+    throw_error(
+        "study.json is not the plan of this study: {} {} is {} instead of {}; give --restart to measure "
+        "everything again, or name another folder with --output",
+        place, i + 1, text_of(has), text_of(wanted));
   }
 }
 
@@ -123,18 +123,18 @@ StudyMachine study_machine(const std::vector<Json>& rows, std::string_view devic
     return *kind == device || (is_first_gpu && (*kind == "cuda" || *kind == "cuda:0"));
   };
   const auto row = std::ranges::find_if(rows, is_device);
-  if (row == rows.end()) throw Error(fmt::format("the devices that were found do not have '{}'", device));
+  if (row == rows.end()) throw_error("the devices that were found do not have '{}'", device);
   std::string problem;
   try {
     problem = row->value("problem", "");
     if (problem.empty()) return machine_from(*row, device);
   } catch (const Json::exception&) {
-    throw Error(
-        fmt::format("records/devices.jsonl is damaged: the row of '{}' is not as 'ridgepoint devices' writes "
-                    "it; give --restart to measure everything again",
-                    device));
+    throw_error(
+        "records/devices.jsonl is damaged: the row of '{}' is not as 'ridgepoint devices' writes "
+        "it; give --restart to measure everything again",
+        device);
   }
-  throw Error(fmt::format("{}: {}", device, problem));
+  throw_error("{}: {}", device, problem);
 }
 
 StudyMachine study_machine(const Datasheet& card) {

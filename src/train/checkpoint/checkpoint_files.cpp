@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include "core/files/file.h"
+#include "core/text/throw_error.h"
 #include "interchange/huggingface/weights/model_weights.h"
 #include "interchange/huggingface/weights/peft_adapter.h"
 #include "ir/stored_tensors.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::train {
 namespace {
@@ -113,7 +113,7 @@ void CheckpointFiles::write_parameters(const fs::path& folder, const fs::path& f
             return value;
           }
           const auto constant = constants_.find(one.name);
-          if (constant == constants_.end()) throw Error(fmt::format("the program has no '{}'", one.name));
+          if (constant == constants_.end()) throw_error("the program has no '{}'", one.name);
           return constant->second;
         },
         [&](const std::string& name) {
@@ -196,8 +196,7 @@ HostTensor CheckpointFiles::whole_parameter(const StatePart& part, const PartFil
     tensor.data.insert(tensor.data.end(), theirs.data.begin(), theirs.data.end());
   }
   if (tensor.data.size() != tensor.type.bytes())
-    throw Error(
-        fmt::format("the ranks have {} of the {} bytes of '{}'", tensor.data.size(), tensor.type.bytes(), part.name));
+    throw_error("the ranks have {} of the {} bytes of '{}'", tensor.data.size(), tensor.type.bytes(), part.name);
   return tensor;
 }
 

@@ -5,11 +5,11 @@
 #include <set>
 
 #include "core/build_info.h"
+#include "core/text/throw_error.h"
 #include "interchange/huggingface/weights/model_weights.h"
 #include "interchange/safetensors.h"
 #include "interchange/safetensors_names.h"
 #include "ir/stored_tensors.h"
-#include "ridgepoint/core/error.h"
 #include "train/checkpoint/manifest.h"
 
 namespace ridgepoint::train {
@@ -37,26 +37,24 @@ void check_tensors(const std::vector<StatePart>& parts, const ManifestContents& 
     known.insert(part.name);
     const TensorType expected{part.stored, part.type.shape};
     const auto found = contents.tensors.find(part.name);
-    if (found == contents.tensors.end()) {
-      throw Error(
-          fmt::format("the checkpoint '{}' lacks {}, which this run has as {}: it is of another model or "
-                      "optimizer",
-                      path, quote_name(part.name), expected.to_string()));
-    }
+    if (found == contents.tensors.end())
+      throw_error(
+          "the checkpoint '{}' lacks {}, which this run has as {}: it is of another model or "
+          "optimizer",
+          path, quote_name(part.name), expected.to_string());
     const bool may_round = part.is_parameter && !trained.contains(part.name) && is_floating(found->second.dtype);
-    if (!(found->second.shape == expected.shape) || (found->second.dtype != expected.dtype && !may_round)) {
-      throw Error(
-          fmt::format("{} is {} in the checkpoint '{}', and {} in this run: give the same model, optimizer and "
-                      "precision",
-                      quote_name(part.name), found->second.to_string(), path, expected.to_string()));
-    }
+    if (!(found->second.shape == expected.shape) || (found->second.dtype != expected.dtype && !may_round))
+      throw_error(
+          "{} is {} in the checkpoint '{}', and {} in this run: give the same model, optimizer and "
+          "precision",
+          quote_name(part.name), found->second.to_string(), path, expected.to_string());
   }
   for (const auto& [name, type] : contents.tensors) {
     if (known.contains(name)) continue;
-    throw Error(
-        fmt::format("the checkpoint '{}' has {} as {}, which this run lacks: it is of another model or "
-                    "optimizer",
-                    path, quote_name(name), type.to_string()));
+    throw_error(
+        "the checkpoint '{}' has {} as {}, which this run lacks: it is of another model or "
+        "optimizer",
+        path, quote_name(name), type.to_string());
   }
 }
 
@@ -76,13 +74,13 @@ class StateFiles {
       if (!file->contains(name)) continue;
       const TensorType& found = file->type(name);
       if (found.dtype != type.dtype)
-        throw Error(fmt::format("{} is {} in '{}', and its manifest says {}", quote_name(name), found.to_string(),
-                                file->path().string(), type.to_string()));
+        throw_error("{} is {} in '{}', and its manifest says {}", quote_name(name), found.to_string(),
+                    file->path().string(), type.to_string());
       elements += found.elements();
     }
     if (elements != type.elements())
-      throw Error(fmt::format("the files of the checkpoint have {} elements of {}, and its manifest says {}", elements,
-                              quote_name(name), type.to_string()));
+      throw_error("the files of the checkpoint have {} elements of {}, and its manifest says {}", elements,
+                  quote_name(name), type.to_string());
   }
 
   HostTensor read(const std::string& name, const TensorType& type) const {
@@ -124,8 +122,8 @@ class ParameterFiles {
     if (of_model_.contains(part.name)) return;
     const TensorType& found = file_of(part.name).type(part.name);
     if (!(found.shape == part.type.shape) || !is_floating(found.dtype))
-      throw Error(fmt::format("{} is {} in '{}', and {} in this run", quote_name(part.name), found.to_string(),
-                              file_of(part.name).path().string(), part.type.to_string()));
+      throw_error("{} is {} in '{}', and {} in this run", quote_name(part.name), found.to_string(),
+                  file_of(part.name).path().string(), part.type.to_string());
   }
 
   HostTensor read(const std::string& name) const {
@@ -138,7 +136,7 @@ class ParameterFiles {
     if (adapters_ && adapters_->contains(name)) return *adapters_;
     if (model_) return *model_;
     if (adapters_) return *adapters_;
-    throw Error(fmt::format("the checkpoint has no file with {}", quote_name(name)));
+    throw_error("the checkpoint has no file with {}", quote_name(name));
   }
 
   std::optional<ModelWeights> weights_;

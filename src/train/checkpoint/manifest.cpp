@@ -9,8 +9,8 @@
 #include "core/files/checksum.h"
 #include "core/files/file.h"
 #include "core/text/text.h"
+#include "core/text/throw_error.h"
 #include "interchange/safetensors_names.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::train {
 namespace {
@@ -33,28 +33,27 @@ std::uint64_t checksum_of(std::string_view text) {
 
 const Json& field(const Json& object, const char* key) {
   const auto found = object.is_object() ? object.find(key) : object.end();
-  if (!object.is_object() || found == object.end()) throw Error(fmt::format("it has no '{}'", key));
+  if (!object.is_object() || found == object.end()) throw_error("it has no '{}'", key);
   return *found;
 }
 
 std::string text_in(const Json& object, const char* key) {
   const Json& found = field(object, key);
-  if (!found.is_string()) throw Error(fmt::format("its '{}' is no text", key));
+  if (!found.is_string()) throw_error("its '{}' is no text", key);
   return found.get<std::string>();
 }
 
 std::int64_t count_in(const Json& object, const char* key) {
   const Json& found = field(object, key);
   const bool fits = found.is_number_unsigned() && found.get<std::uint64_t>() <= std::uint64_t{INT64_MAX};
-  if (!fits) throw Error(fmt::format("its '{}' is no whole number from 0 on", key));
+  if (!fits) throw_error("its '{}' is no whole number from 0 on", key);
   return found.get<std::int64_t>();
 }
 
 std::uint64_t number_of_hex(const std::string& text) {
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, 16);
-  if (error != std::errc() || end != text.data() + text.size())
-    throw Error(fmt::format("{} is no checksum", quote_name(text)));
+  if (error != std::errc() || end != text.data() + text.size()) throw_error("{} is no checksum", quote_name(text));
   return number;
 }
 
@@ -106,7 +105,7 @@ TensorType tensor_type(const Json& json) {
 ManifestContents contents_of(const Json& json) {
   if (text_in(json, "format") != kFormat) throw Error("it is of another format");
   if (const std::int64_t version = count_in(json, "version"); version != kVersion)
-    throw Error(fmt::format("it has version {}, and this program reads version {}", version, kVersion));
+    throw_error("it has version {}, and this program reads version {}", version, kVersion);
   ManifestContents contents;
   Manifest& manifest = contents.manifest;
   manifest.revision = text_in(json, "revision");
@@ -163,7 +162,7 @@ std::vector<CheckpointFile> files_from_json(const Json& json) {
   std::vector<CheckpointFile> files;
   for (const Json& one : json) {
     std::string name = text_in(one, "name");
-    if (!is_within(name)) throw Error(fmt::format("its file {} is outside of its folder", quote_name(name)));
+    if (!is_within(name)) throw_error("its file {} is outside of its folder", quote_name(name));
     files.push_back(
         {std::move(name), static_cast<std::uint64_t>(count_in(one, "bytes")), number_of_hex(text_in(one, "checksum"))});
   }
@@ -180,11 +179,11 @@ ManifestContents read_manifest(const fs::path& checkpoint) {
   const fs::path path = checkpoint / kManifestFile;
   std::error_code ignored;
   if (!fs::exists(path, ignored))
-    throw Error(fmt::format("'{}' has no {}: it is half a checkpoint", checkpoint.string(), kManifestFile));
+    throw_error("'{}' has no {}: it is half a checkpoint", checkpoint.string(), kManifestFile);
   try {
     return contents_of(parse_json(read_file(path, kMostBytes)));
   } catch (const std::exception& error) {
-    throw Error(fmt::format("'{}' is damaged: {}", path.string(), error.what()));
+    throw_error("'{}' is damaged: {}", path.string(), error.what());
   }
 }
 

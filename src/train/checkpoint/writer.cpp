@@ -16,7 +16,7 @@
 #include "core/build_info.h"
 #include "core/files/file.h"
 #include "core/files/system_call.h"
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_files.h"
 #include "train/checkpoint/manifest.h"
@@ -117,7 +117,7 @@ CheckpointFolder::CheckpointFolder(const fs::path& folder) {
   if (!lock_.is_open()) throw_system_error("open the folder", folder, errno);
   // A file system without locks is no error.
   if (::flock(lock_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-    throw Error(fmt::format("another run writes checkpoints to '{}'; name another folder", folder.string()));
+    throw_error("another run writes checkpoints to '{}'; name another folder", folder.string());
   std::vector<fs::path> left;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     if (entry.path().filename().string().starts_with(kHidden)) left.push_back(entry.path());
@@ -272,7 +272,7 @@ class CheckpointWriter::Implementation {
         changed_.wait_for(lock, kPause);
       }
       const Json json = parse_json(read_file(path, kMostReportBytes));
-      if (json.contains("problem")) throw Error(fmt::format("rank {}: {}", rank, json["problem"].get<std::string>()));
+      if (json.contains("problem")) throw_error("rank {}: {}", rank, json["problem"].get<std::string>());
       for (CheckpointFile& file : files_from_json(json["files"])) files.push_back(std::move(file));
       fs::remove(path);
     }

@@ -9,10 +9,10 @@
 
 #include "core/files/checksum.h"
 #include "core/random/element.h"
+#include "core/text/throw_error.h"
 #include "core/types/enum_names.h"
 #include "interchange/tokens/documents.h"
 #include "models/transformer/transformer.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::train {
 namespace {
@@ -49,11 +49,9 @@ Sequences::Sequences(std::shared_ptr<const TokenStream> stream, const SequenceOp
   const auto context = static_cast<std::uint64_t>(options_.context);
   if (options_.documents == DocumentLayout::packed) {
     end_ = stream_->size() == 0 ? 0 : static_cast<std::int64_t>((stream_->size() - 1) / context);
-    if (end_ == 0) {
-      throw Error(fmt::format("the data have {} tokens, but a sequence takes {} and one more", stream_->size(),
-                              options_.context),
-                  ErrorKind::usage);
-    }
+    if (end_ == 0)
+      throw_error(ErrorKind::usage, "the data have {} tokens, but a sequence takes {} and one more", stream_->size(),
+                  options_.context);
     return;
   }
   std::vector<Piece> pieces;
@@ -70,9 +68,8 @@ Sequences::Sequences(std::shared_ptr<const TokenStream> stream, const SequenceOp
 
 std::pair<Sequences, Sequences> Sequences::split(double share) const {
   if (count() < 2)
-    throw Error(fmt::format("the data have {} sequence of {} tokens; a part for validation needs another one", count(),
-                            options_.context),
-                ErrorKind::usage);
+    throw_error(ErrorKind::usage, "the data have {} sequence of {} tokens; a part for validation needs another one",
+                count(), options_.context);
   const auto wanted = static_cast<std::int64_t>(std::llround(share * static_cast<double>(count())));
   const std::int64_t held = std::clamp<std::int64_t>(wanted, 1, count() - 1);
   std::pair<Sequences, Sequences> parts{*this, *this};
@@ -125,7 +122,7 @@ TokenStream::TokenStream(std::span<const std::string> paths, const Tokenizer* to
     if (holds_tokens(path)) {
       add_tokens(path, options);
     } else {
-      if (tokenizer == nullptr) throw Error(fmt::format("'{}' is a text, which needs a tokenizer", path));
+      if (tokenizer == nullptr) throw_error("'{}' is a text, which needs a tokenizer", path);
       add_text(path, *tokenizer, options);
     }
   }
@@ -139,10 +136,8 @@ void TokenStream::add_text(const std::string& path, const Tokenizer& tokenizer, 
   encode_documents(documents, tokenizer, encode, [&](std::span<const Id> ids) {
     if (options.stop_point) options.stop_point();
     const auto beyond = std::ranges::find_if(ids, [&](Id id) { return id >= options.vocabulary_size; });
-    if (beyond != ids.end()) {
-      throw Error(
-          fmt::format("'{}' has token {}; the model has a vocabulary of {}", path, *beyond, options.vocabulary_size));
-    }
+    if (beyond != ids.end())
+      throw_error("'{}' has token {}; the model has a vocabulary of {}", path, *beyond, options.vocabulary_size);
     part.encoded += token_bytes_of(ids, bytes_each_);
     size_ += ids.size();
     if (options.finds_documents && !ids.empty()) document_ends_.push_back(size_);
@@ -181,8 +176,7 @@ void TokenStream::read_encoded(const Part& part, std::uint64_t begin, std::span<
 
 void TokenStream::read(std::uint64_t begin, std::span<Id> into) const {
   if (begin > size_ || into.size() > size_ - begin)
-    throw Error(
-        fmt::format("the data have {} tokens; {} from position {} on are not there", size_, into.size(), begin));
+    throw_error("the data have {} tokens; {} from position {} on are not there", size_, into.size(), begin);
   auto part = std::ranges::upper_bound(parts_, begin, {}, &Part::begin) - 1;
   while (!into.empty()) {
     const auto next = part + 1;

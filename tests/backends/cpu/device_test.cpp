@@ -5,7 +5,6 @@
 #include <cstring>
 #include <numeric>
 #include <optional>
-#include <string_view>
 
 #include "backends/cpu/kernel_harness.h"
 #include "backends/cpu/matmul/matmul.h"

@@ -1,9 +1,6 @@
 // A described GPU plans as the GPU itself: the same graph, and the memory of its runs to the byte.
 #include "backends/cuda/card_choices.h"
 
-#include <memory>
-#include <string>
-
 #include "backends/cuda/card.h"
 #include "backends/cuda/fake/on_fake_card.h"
 #include "backends/cuda/hand_written.h"
@@ -13,7 +10,6 @@
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/models/workload.h"
 #include "ridgepoint/ops/ops.h"
-#include "ridgepoint/runtime/program.h"
 #include "support/matchers.h"
 
 namespace ridgepoint {

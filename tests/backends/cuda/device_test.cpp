@@ -14,7 +14,6 @@
 #include "memory/caching_allocator.h"
 #include "models/transformer/transformer.h"
 #include "ridgepoint/ops/ops.h"
-#include "ridgepoint/runtime/program.h"
 #include "support/graphs/training_graph.h"
 #include "support/matchers.h"
 

@@ -2,8 +2,6 @@
 #include "backends/mpi/communication_thread.h"
 
 #include <atomic>
-#include <chrono>
-#include <thread>
 
 #include "ridgepoint/core/error.h"
 #include "support/matchers.h"

@@ -43,9 +43,7 @@ void expect_attention_usage_error(const std::vector<std::string>& arguments, con
 TEST(AttentionCommand, measures_every_variant_over_the_grid) {
   const TemporaryFolder folder;
   const std::string file = folder / "rows.json";
-  const ProgramResult result = toy_attention(small_grid({"--causal", "false,true", "--output", file}));
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.error, IsEmpty());
+  EXPECT_THAT(toy_attention(small_grid({"--causal", "false,true", "--output", file})), warns(IsEmpty()));
   const std::vector<Record> records = read_records(file);
   ASSERT_THAT(records, SizeIs(6 * 2 * 2));
   for (const Record& record : records) {
@@ -86,9 +84,7 @@ TEST(AttentionCommand, sweeps_heads_of_keys_windows_and_caps) {
 TEST(AttentionCommand, takes_the_attention_of_a_model) {
   const std::vector<std::string> model = {
       "--model", "small,llama-3.2-1b,gemma-2-2b", "--attention", "flash", "--context", "8192", "--format", "json"};
-  const ProgramResult result = toy_attention(model, "null");
-  ASSERT_EQ(result.exit_code, 0) << result.error;
-  const Json rows = Json::parse(result.output);
+  const Json rows = Json::parse(output_of(toy_attention(model, "null")));
   ASSERT_THAT(rows, SizeIs(4));
   const auto form = [&](std::size_t row) {
     const Json& of = rows[row]["model"];
@@ -160,9 +156,8 @@ TEST(AttentionCommand, has_the_workload_for_its_default_and_less_of_it_without_a
   const ProgramResult null = toy_attention({"--format", "jsonl", "--attention", "flash"}, "null");
   EXPECT_EQ(std::count(null.output.begin(), null.output.end(), '\n'), 4 * 5);
   EXPECT_THAT(null.error, IsEmpty());
-  const ProgramResult cpu = toy_attention({"--attention", "flash", "--d-model", "16", "--warmup", "0", "--steps", "1"});
-  EXPECT_EQ(cpu.exit_code, 0);
-  EXPECT_THAT(cpu.error, HasSubstr("without a GPU the default is --sequence 256,1024"));
+  EXPECT_THAT(toy_attention({"--attention", "flash", "--d-model", "16", "--warmup", "0", "--steps", "1"}),
+              warns("without a GPU the default is --sequence 256,1024"));
 }
 
 TEST(AttentionCommand, says_in_the_row_what_does_not_fit_and_goes_on) {
@@ -191,9 +186,7 @@ TEST(AttentionCommand, turns_sequences_against_variants) {
     more.insert(more.end(), {"--pivot", "--baseline", "composite", "--format", format});
     return toy_attention(small_grid(std::move(more)));
   };
-  const ProgramResult table = pivot({}, "table");
-  EXPECT_EQ(table.exit_code, 0) << table.error;
-  EXPECT_THAT(table.output,
+  EXPECT_THAT(output_of(pivot({}, "table")),
               AllOf(HasSubstr("Forward, ms"), HasSubstr("Backward: speedup over composite"),
                     HasSubstr("Peak memory, MiB"), ContainsRegex("sequence +naive +composite"), HasSubstr(" x")));
   EXPECT_THAT(pivot({"--attention", "composite,flash"}, "csv").output,
@@ -209,10 +202,9 @@ TEST(AttentionCommand, turns_sequences_against_variants) {
 TEST(AttentionCommand, compares_compiled_with_vanilla_in_one_call) {
   const std::vector<std::string> sweep =
       small_grid({"--attention", "composite,flash", "--compile", "off,fuse,full", "--format", "table"});
-  const ProgramResult result = toy_attention(sweep);
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output, AllOf(HasSubstr("forward speedup over off"), HasSubstr("backward speedup over off"),
-                                   HasSubstr("1.00x"), HasSubstr("full")));
+  EXPECT_THAT(toy_attention(sweep),
+              prints(AllOf(HasSubstr("forward speedup over off"), HasSubstr("backward speedup over off"),
+                           HasSubstr("1.00x"), HasSubstr("full"))));
   const ProgramResult pivot = toy_attention(
       small_grid({"--attention", "composite", "--compile", "off,fuse", "--pivot", "compile", "--baseline", "off"}));
   EXPECT_THAT(pivot.output, HasSubstr("Backward: speedup over off"));
@@ -233,17 +225,14 @@ TEST(AttentionCommand, keeps_the_file_of_a_pivot_current) {
   };
   while (!rows()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   child.signal(SIGINT);
-  const ProgramResult result = child.wait();
-  EXPECT_EQ(result.exit_code, 130);
-  EXPECT_THAT(result.error, AllOf(HasSubstr("of 4 rows finished"), HasSubstr(file)));
+  EXPECT_THAT(child.wait(), fails(130, AllOf(HasSubstr("of 4 rows finished"), HasSubstr(file))));
 }
 
 TEST(AttentionCommand, accounts_for_memory_tensor_by_tensor) {
-  const ProgramResult table = toy_attention({"--account", "--attention", "composite", "--sequence", "100"}, "null");
-  EXPECT_EQ(table.exit_code, 0) << table.error;
-  EXPECT_THAT(table.output, AllOf(HasSubstr("(before backward): B 2, H 1, S 100, D 64"),
-                                  HasSubstr("peak, in backward at "), HasSubstr("exponentials  B H S S  4 B H S^2"),
-                                  HasSubstr("\ntotal "), HasSubstr(" rounding to 512")));
+  EXPECT_THAT(toy_attention({"--account", "--attention", "composite", "--sequence", "100"}, "null"),
+              prints(AllOf(HasSubstr("(before backward): B 2, H 1, S 100, D 64"), HasSubstr("peak, in backward at "),
+                           HasSubstr("exponentials  B H S S  4 B H S^2"), HasSubstr("\ntotal "),
+                           HasSubstr(" rounding to 512"))));
   const ProgramResult result =
       toy_attention({"--account", "--attention", "composite,flash", "--sequence", "100", "--format", "json"});
   std::int64_t sum = 0, total = 0;
@@ -258,19 +247,19 @@ TEST(AttentionCommand, accounts_for_memory_tensor_by_tensor) {
 
 TEST(AttentionCommand, fails_where_nothing_can_run) {
   for (const char* view : {"--account", "--oom", "--pivot"}) {
-    const ProgramResult result = toy_attention({view, "--attention", "flash", "--memory-limit", "1MiB"}, "cuda:999");
-    EXPECT_EQ(result.exit_code, 1) << view;
-    EXPECT_THAT(result.output, HasSubstr("unsupported")) << view;
+    EXPECT_THAT(toy_attention({view, "--attention", "flash", "--memory-limit", "1MiB"}, "cuda:999"),
+                prints("unsupported", 1))
+        << view;
   }
 }
 
 TEST(AttentionCommand, accounts_for_what_is_held_where_a_request_fails) {
   const std::vector<std::string> words = {"--account", "--attention",    "naive", "--sequence",
                                           "1024",      "--memory-limit", "44MiB"};
-  const ProgramResult table = toy_attention(words, "null");
-  EXPECT_EQ(table.exit_code, 4);
-  EXPECT_THAT(table.output, AllOf(HasSubstr("(out of memory, in backward at "), HasSubstr("does not fit\n"),
-                                  HasSubstr("\ntotal "), HasSubstr("\noom ")));
+  EXPECT_THAT(toy_attention(words, "null"),
+              prints(AllOf(HasSubstr("(out of memory, in backward at "), HasSubstr("does not fit\n"),
+                           HasSubstr("\ntotal "), HasSubstr("\noom ")),
+                     4));
   std::vector<std::string> for_files = words;
   for_files.insert(for_files.end(), {"--format", "json"});
   std::int64_t held = 0, refused = 0;
@@ -352,9 +341,7 @@ TEST(AttentionCommand, refuses_views_at_odds_before_anything_runs) {
                                "--baseline: 'composite' is unknown");
   expect_attention_usage_error({"--oom", "--sequence", "8"}, "leave --sequence out");
   expect_attention_usage_error({"--oom", "--granularity", "0"}, "--granularity");
-  const ProgramResult endless = toy_attention({"--oom"}, "null");
-  EXPECT_EQ(endless.exit_code, 2);
-  EXPECT_THAT(endless.error, HasSubstr("--memory-limit 20GiB"));
+  EXPECT_THAT(toy_attention({"--oom"}, "null"), fails(2, "--memory-limit 20GiB"));
 }
 
 TEST(AttentionCommand, stops_at_ctrl_c_with_finished_rows_on_disk) {
@@ -371,9 +358,7 @@ TEST(AttentionCommand, stops_at_ctrl_c_with_finished_rows_on_disk) {
   };
   while (on_disk() < 1) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   child.signal(SIGINT);
-  const ProgramResult result = child.wait();
-  EXPECT_EQ(result.exit_code, 130);
-  EXPECT_THAT(result.error, StartsWith("ridgepoint: interrupted; 1 of 2 rows finished"));
+  EXPECT_THAT(child.wait(), fails(130, StartsWith("ridgepoint: interrupted; 1 of 2 rows finished")));
   EXPECT_THAT(read_records(file), SizeIs(1));
 }
 
@@ -393,11 +378,9 @@ TEST(BenchAndProfile, run_flash_without_a_kernel_as_recompute) {
 }
 
 TEST(Verify, warns_of_flash_without_a_kernel) {
-  const ProgramResult result =
-      run_program({"verify", "--device", "reference", "--layers", "1", "--d-model", "16", "--d-ff", "24", "--heads",
-                   "2", "--vocab", "50", "--batch", "2", "--context", "8", "--attention", "flash"});
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.error, HasSubstr("no tiled attention kernel for fp32[B2,H2,S8,d8]"));
+  EXPECT_THAT(run_program({"verify", "--device", "reference", "--layers", "1", "--d-model", "16", "--d-ff", "24",
+                           "--heads", "2", "--vocab", "50", "--batch", "2", "--context", "8", "--attention", "flash"}),
+              warns("no tiled attention kernel for fp32[B2,H2,S8,d8]"));
 }
 
 }  // namespace

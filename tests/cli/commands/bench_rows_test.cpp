@@ -27,9 +27,8 @@ std::vector<Record> parse_records(const std::string& text) {
 TEST(Bench, measures_every_row_of_a_sweep) {
   const TemporaryFolder folder;
   const std::string file = folder / "rows.json";
-  const ProgramResult result = run_program(toy_bench({"--mode", "forward,forward_backward,step", "--output", file}));
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.error, IsEmpty()) << "progress belongs on a terminal";
+  EXPECT_THAT(run_program(toy_bench({"--mode", "forward,forward_backward,step", "--output", file})), warns(IsEmpty()))
+      << "progress belongs on a terminal";
   const std::vector<Record> records = read_records(file);
   ASSERT_THAT(records, SizeIs(3));
   for (const Record& record : records) {
@@ -139,9 +138,8 @@ TEST(Bench, prints_the_format_asked_for) {
 TEST(Bench, fails_where_the_loss_is_no_number) {
   const TemporaryFolder folder;
   const std::string weights = weights_with_nan(folder);
-  const ProgramResult result = run_program(toy_bench({"--weights", weights, "--mode", "forward_backward,step"}));
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.output, HasSubstr("error: the loss is NaN after 4 iterations; bench --detect-anomaly names"));
+  EXPECT_THAT(run_program(toy_bench({"--weights", weights, "--mode", "forward_backward,step"})),
+              prints("error: the loss is NaN after 4 iterations; bench --detect-anomaly names", 1));
   const ProgramResult rows = run_program(toy_bench({"--weights", weights, "--mode", "step", "--format", "jsonl"}));
   const Record record = parse_records(rows.output).at(0);
   EXPECT_EQ(record.status, RunStatus::error);
@@ -149,9 +147,8 @@ TEST(Bench, fails_where_the_loss_is_no_number) {
   EXPECT_EQ(record.training_step->weights, weights);
   std::vector<std::string> profile = toy_bench({"--weights", weights, "--mode", "forward_backward", "--by", "class"});
   profile.front() = "profile";
-  const ProgramResult profiled = run_program(profile);
-  EXPECT_EQ(profiled.exit_code, 1);
-  EXPECT_THAT(profiled.output, AllOf(HasSubstr("error: the loss is NaN"), HasSubstr("By phase and class")));
+  EXPECT_THAT(run_program(profile),
+              prints(AllOf(HasSubstr("error: the loss is NaN"), HasSubstr("By phase and class")), 1));
 }
 
 TEST(Bench, names_the_anomaly_or_says_that_there_is_none) {
@@ -184,10 +181,8 @@ TEST(Bench, takes_the_weights_that_verify_saved) {
 }
 
 TEST(Bench, shows_the_columns_asked_for) {
-  const ProgramResult result =
-      run_program(toy_bench({"--columns", "peak_reserved,peak_over_before_backward,allocated_at_end"}));
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output, HasSubstr("mode  peak reserved  peak less before backward  allocated at end\nstep "));
+  EXPECT_THAT(run_program(toy_bench({"--columns", "peak_reserved,peak_over_before_backward,allocated_at_end"})),
+              prints("mode  peak reserved  peak less before backward  allocated at end\nstep "));
   expect_usage_error({"bench", "--columns", "peak_reservd"},
                      "--columns: 'peak_reservd' is unknown; did you mean 'peak_reserved'?");
   expect_usage_error({"bench", "--columns", "speed"}, "--columns: 'speed' is unknown; did you mean 'speedup'?");
@@ -270,9 +265,8 @@ TEST(Bench, goes_on_after_a_row_that_does_not_fit) {
 TEST(Bench, finds_out_before_it_runs_that_its_output_cannot_be_written) {
   const TemporaryFolder folder;
   for (const std::string& path : {std::string(folder / "missing/rows.json"), folder.path().string()}) {
-    const ProgramResult result = run_program(toy_bench({"--steps", "1000000", "--output", path}));
-    EXPECT_EQ(result.exit_code, 1);
-    EXPECT_THAT(result.error, AllOf(StartsWith("ridgepoint: "), HasSubstr(path)));
+    EXPECT_THAT(run_program(toy_bench({"--steps", "1000000", "--output", path})),
+                fails(1, AllOf(StartsWith("ridgepoint: "), HasSubstr(path))));
   }
 }
 
@@ -285,9 +279,7 @@ TEST(Bench, leaves_an_old_file_alone_when_it_is_refused) {
 
 TEST(Bench, reports_a_full_disk_behind_standard_output) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
-  const ProgramResult result = run_program(toy_bench({"--mode", "forward", "--output", "/dev/full"}));
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.error, HasSubstr("/dev/full"));
+  EXPECT_THAT(run_program(toy_bench({"--mode", "forward", "--output", "/dev/full"})), fails(1, "/dev/full"));
 }
 
 TEST(Bench, shows_progress_on_a_terminal_and_wipes_it) {

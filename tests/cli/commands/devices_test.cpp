@@ -30,11 +30,7 @@ TEST(Devices, prints_those_that_it_has_examined_at_ctrl_c) {
 }
 
 TEST(Devices, prints_every_format) {
-  const auto print = [](const std::string& format) {
-    const ProgramResult result = run_program({"devices", "--format", format});
-    EXPECT_EQ(result.exit_code, 0) << format << result.error;
-    return result.output;
-  };
+  const auto print = [](const std::string& format) { return output_of(run_program({"devices", "--format", format})); };
   const nlohmann::json devices = nlohmann::json::parse(print("json"));
   const std::string lines = print("jsonl");
   ASSERT_EQ(static_cast<std::size_t>(std::count(lines.begin(), lines.end(), '\n')), devices.size());
@@ -56,9 +52,8 @@ TEST(Devices, prints_what_is_here) {
 }
 
 TEST(Devices, prints_cards_that_are_not_here) {
-  const ProgramResult result = run_program({"devices", "--card", "h100,rtx 4090", "--format", "json"});
-  ASSERT_EQ(result.exit_code, 0) << result.error;
-  const nlohmann::json cards = nlohmann::json::parse(result.output);
+  const nlohmann::json cards =
+      nlohmann::json::parse(output_of(run_program({"devices", "--card", "h100,rtx 4090", "--format", "json"})));
   ASSERT_THAT(cards, SizeIs(2));
   EXPECT_EQ(cards[0]["name"], "H100 SXM");
   EXPECT_EQ(cards[0]["compute_capability"], "9.0");
@@ -68,9 +63,7 @@ TEST(Devices, prints_cards_that_are_not_here) {
   EXPECT_EQ(cards[1]["compute_capability"], "8.9");
   const ProgramResult all = run_program({"devices", "--card", "all"});
   EXPECT_THAT(all.output, AllOf(HasSubstr("V100 32GB"), HasSubstr("compute capability 7.0, 80 multiprocessors")));
-  const ProgramResult unknown = run_program({"devices", "--card", "h2000"});
-  EXPECT_EQ(unknown.exit_code, 2);
-  EXPECT_THAT(unknown.error, HasSubstr("'h2000' is unknown; did you mean 'H200 SXM'?"));
+  EXPECT_THAT(run_program({"devices", "--card", "h2000"}), fails(2, "'h2000' is unknown; did you mean 'H200 SXM'?"));
 }
 
 }  // namespace

@@ -38,9 +38,7 @@ Graph text_of(const std::vector<std::string>& arguments) {
 }
 
 TEST(GraphCommand, has_a_row_for_every_pass_with_its_time_and_counts) {
-  const ProgramResult result = graph(small_model({"--format", "json"}));
-  ASSERT_EQ(result.exit_code, 0) << result.error;
-  const nlohmann::json rows = nlohmann::json::parse(result.output);
+  const nlohmann::json rows = nlohmann::json::parse(output_of(graph(small_model({"--format", "json"}))));
   const std::vector<std::string_view> names = pass_names();
   ASSERT_EQ(rows.size(), names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -72,10 +70,9 @@ TEST(GraphCommand, counts_what_runs_by_op_and_phase) {
 }
 
 TEST(GraphCommand, draws_the_graph_after_any_pass) {
-  const ProgramResult forward = graph(small_model({"--dot", "--after", "select_outputs"}));
-  EXPECT_EQ(forward.exit_code, 0) << forward.error;
-  EXPECT_THAT(forward.output, AllOf(StartsWith("digraph \"transformer.custom\" {"), HasSubstr("subgraph cluster_"),
-                                    HasSubstr("label=\"attn\""), Not(HasSubstr("#f4cccc\"]"))));
+  EXPECT_THAT(graph(small_model({"--dot", "--after", "select_outputs"})),
+              prints(AllOf(StartsWith("digraph \"transformer.custom\" {"), HasSubstr("subgraph cluster_"),
+                           HasSubstr("label=\"attn\""), Not(HasSubstr("#f4cccc\"]")))));
   EXPECT_THAT(graph(small_model({"--dot"})).output, HasSubstr("#f4cccc\"]")) << "backward";
 }
 
@@ -122,9 +119,8 @@ TEST(GraphCommand, names_the_nearest_of_what_it_does_not_know) {
               HasSubstr("--skip: no pass is called 'autocas'; did you mean 'autocast'?"));
   EXPECT_THAT(graph({"--skip", "autocast,all"}).error,
               HasSubstr("--skip: no pass is called 'all'; 'ridgepoint graph --help' lists them"));
-  const ProgramResult result = graph({"--workload", "atention"});
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.error, HasSubstr("--workload: 'atention' is unknown; did you mean 'attention'?"));
+  EXPECT_THAT(graph({"--workload", "atention"}),
+              fails(2, "--workload: 'atention' is unknown; did you mean 'attention'?"));
 }
 
 TEST(GraphCommand, refuses_options_that_contradict_each_other) {

@@ -20,16 +20,12 @@ ProgramResult memory(std::vector<std::string> arguments) {
 }
 
 void expect_memory_refused(const std::vector<std::string>& arguments, const std::string& message) {
-  const ProgramResult result = memory(arguments);
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.error, HasSubstr(message));
+  EXPECT_THAT(memory(arguments), fails(2, message));
 }
 
 TEST(MemoryCommand, shows_one_configuration_in_full) {
-  const ProgramResult result = memory({});
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output, AllOf(HasSubstr("Timeline"), HasSubstr("time by the host's clock"),
-                                   HasSubstr("Saved for backward"), HasSubstr("Rise and fall")));
+  EXPECT_THAT(memory({}), prints(AllOf(HasSubstr("Timeline"), HasSubstr("time by the host's clock"),
+                                       HasSubstr("Saved for backward"), HasSubstr("Rise and fall"))));
   EXPECT_THAT(memory({"--axis", "events"}).output, HasSubstr("not time"));
 }
 
@@ -111,15 +107,11 @@ TEST(MemoryCommand, refuses_what_makes_no_sense) {
   expect_memory_refused({"--top", "-1"}, "--top");
   expect_memory_refused({"--timeline", "a.png"}, "neither in .svg nor in .csv");
   expect_memory_refused({"--snapshot", "a.pickle", "--context", "8,16"}, "write one configuration");
-  const ProgramResult unwritable = memory({"--snapshot", "/nonexistent/a.pickle"});
-  EXPECT_EQ(unwritable.exit_code, 1);
-  EXPECT_THAT(unwritable.error, HasSubstr("/nonexistent/a.pickle"));
+  EXPECT_THAT(memory({"--snapshot", "/nonexistent/a.pickle"}), fails(1, "/nonexistent/a.pickle"));
 }
 
 TEST(MemoryCommand, says_what_does_not_fit) {
-  const ProgramResult result = memory({"--device", "null", "--memory-limit", "64KiB"});
-  EXPECT_EQ(result.exit_code, 4);
-  EXPECT_THAT(result.output, HasSubstr("oom: "));
+  EXPECT_THAT(memory({"--device", "null", "--memory-limit", "64KiB"}), prints("oom: ", 4));
 }
 
 TEST(MemoryCommand, writes_the_history_of_what_does_not_fit) {

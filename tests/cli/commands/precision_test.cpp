@@ -130,9 +130,7 @@ TEST(PrecisionCommand, trains_on_a_text_in_each_type) {
       "--vocab",  "256", "--context", "16", "--batch",   "2",   "--format", "json", "--dtype", "bf16,fp8"};
   std::vector<std::string> options = {"--loss-curve", path, "--train-steps", "20"};
   options.insert(options.end(), sizes.begin(), sizes.end());
-  const ProgramResult result = precision(options);
-  ASSERT_EQ(result.exit_code, 0) << result.error;
-  const Json rows = Json::parse(result.output);
+  const Json rows = Json::parse(output_of(precision(options)));
   ASSERT_EQ(rows.size(), 20U);
   EXPECT_EQ(rows.back()["step"], 20);
   for (const char* key : {"bf16.loss", "fp8.loss"}) {
@@ -202,9 +200,7 @@ TEST(PrecisionCommand, shows_modules_whose_names_are_no_text) {
                          "%1:fp32[2] = exp(%0) @forward \"a\xff\x1b[2Jb\" \"\"\n"
                          "output \"y\" %1\n";
   const auto print = [&](const std::string& format) {
-    const ProgramResult result = precision({"--autocast", "bf16", "--graph", path, "--format", format});
-    EXPECT_EQ(result.exit_code, 0) << format << ": " << result.error;
-    return result.output;
+    return output_of(precision({"--autocast", "bf16", "--graph", path, "--format", format}));
   };
   for (const char* format : {"table", "markdown"}) {
     EXPECT_THAT(print(format), AllOf(HasSubstr("a\uFFFD\uFFFD[2Jb"), Not(HasSubstr("\x1b")))) << format;
@@ -225,9 +221,7 @@ TEST(PrecisionCommand, says_what_is_wrong_with_a_graph_file) {
 }
 
 TEST(PrecisionCommand, a_type_that_the_device_lacks_is_said) {
-  const ProgramResult result = precision({"--error", "--device", "cpu", "--dtype", "tf32"});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.error, HasSubstr("the CPU has no tf32"));
+  EXPECT_THAT(precision({"--error", "--device", "cpu", "--dtype", "tf32"}), fails(1, "the CPU has no tf32"));
 }
 
 TEST(BenchCommand, compares_types_and_counts_skipped_steps) {

@@ -144,10 +144,8 @@ TEST(ProfileCommand, writes_csv_with_every_setting_that_rows_are_matched_by) {
 
 TEST(ProfileCommand, writes_a_row_of_csv_for_a_run_that_does_not_fit) {
   for (const char* by : {"kernel", "class", "scope", "launch"}) {
-    const ProgramResult result = toy_profile(
-        {"--batch", "2,4000", "--memory-limit", "4MiB", "--by", by, "--format", "csv", "--mode", "forward_backward"});
-    EXPECT_EQ(result.exit_code, 0) << "running out of memory is an answer";
-    const auto rows = csv_rows(result.output);
+    const auto rows = csv_rows(output_of(toy_profile(
+        {"--batch", "2,4000", "--memory-limit", "4MiB", "--by", by, "--format", "csv", "--mode", "forward_backward"})));
     ASSERT_GT(rows.size(), 1U) << by;
     EXPECT_EQ(rows.front().at("status"), "ok");
     EXPECT_EQ(rows.front().at("batch"), "2");
@@ -249,9 +247,7 @@ TEST(ProfileCommand, stops_at_ctrl_c_with_nothing_to_compare_yet) {
                       "1000000", "--compare", "forward,step"});
   std::this_thread::sleep_for(std::chrono::seconds(2));
   child.signal(SIGINT);
-  const ProgramResult result = child.wait();
-  EXPECT_EQ(result.exit_code, 130);
-  EXPECT_THAT(result.error, HasSubstr("interrupted; 0 of 2 profiles finished"));
+  EXPECT_THAT(child.wait(), fails(130, "interrupted; 0 of 2 profiles finished"));
 }
 
 TEST(ProfileCommand, refuses_options_at_odds) {

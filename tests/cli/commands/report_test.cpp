@@ -46,9 +46,7 @@ class Report : public ::testing::Test {
     return report(files);
   }
   void expect_failure(const std::vector<std::string>& files, const std::string& message) const {
-    const ProgramResult result = make_page(files);
-    EXPECT_EQ(result.exit_code, 1) << message;
-    EXPECT_THAT(result.error, AllOf(StartsWith("ridgepoint: "), HasSubstr(message)));
+    EXPECT_THAT(make_page(files), fails(1, AllOf(StartsWith("ridgepoint: "), HasSubstr(message)))) << message;
     EXPECT_FALSE(std::filesystem::exists(folder_ / "page.html"));
   }
 
@@ -66,9 +64,7 @@ TEST_F(Report, has_the_steps_of_a_training_as_columns_under_the_name_of_its_fold
   std::filesystem::create_directory(path("run"));
   const std::string inside = file("run/steps.jsonl", history);
   for (const std::string& given : {path("run"), path("run") + "/", inside}) {
-    const ProgramResult result = make_page({given});
-    EXPECT_EQ(result.exit_code, 0) << result.error;
-    EXPECT_THAT(result.error, HasSubstr("the page has the 3 rows before it"));
+    EXPECT_THAT(make_page({given}), warns("the page has the 3 rows before it"));
     const Json shown = data_of(page())["files"][0];
     EXPECT_EQ(shown["name"], "run");
     EXPECT_EQ(shown["steps"]["step"], Json({1, 2, 3}));
@@ -148,9 +144,7 @@ TEST_F(Report, of_a_studys_folder_is_the_page_of_the_study) {
 TEST_F(Report, of_a_folder_needs_a_study_and_no_other_file) {
   std::filesystem::create_directory(path("empty"));
   expect_failure({path("empty")}, "has no study (no study.json)");
-  const ProgramResult two = make_page({path("empty"), file("a.jsonl", kRecord)});
-  EXPECT_EQ(two.exit_code, 2);
-  EXPECT_THAT(two.error, HasSubstr("leave out the other files"));
+  EXPECT_THAT(make_page({path("empty"), file("a.jsonl", kRecord)}), fails(2, "leave out the other files"));
 }
 
 TEST_F(Report, is_written_to_standard_output_without_a_file) {
@@ -168,9 +162,8 @@ TEST_F(Report, keeps_names_from_ending_the_data) {
 }
 
 TEST_F(Report, uses_the_finished_rows_of_a_truncated_file_and_says_so) {
-  const ProgramResult result = make_page({file("a.jsonl", std::string(kRecord) + "\n" + R"({"schema":1,"comm)")});
-  EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.error, AllOf(HasSubstr("a.jsonl' is not complete"), HasSubstr("the row before it")));
+  EXPECT_THAT(make_page({file("a.jsonl", std::string(kRecord) + "\n" + R"({"schema":1,"comm)")}),
+              warns(AllOf(HasSubstr("a.jsonl' is not complete"), HasSubstr("the row before it"))));
   EXPECT_EQ(data_of(page())["files"][0]["records"].size(), 1);
 }
 
@@ -211,16 +204,10 @@ TEST_F(Report, reads_quoted_modules_of_a_timeline) {
 
 TEST_F(Report, refuses_an_output_that_it_cannot_write_or_would_overwrite) {
   const std::string rows = file("a.jsonl", kRecord);
-  const ProgramResult missing = report({rows, "--output", path("no/folder/page.html")});
-  EXPECT_EQ(missing.exit_code, 1);
-  EXPECT_THAT(missing.error, HasSubstr("page.html"));
-  const ProgramResult same = report({rows, "--output", rows});
-  EXPECT_EQ(same.exit_code, 2);
-  EXPECT_THAT(same.error, HasSubstr("which RECORDS reads"));
+  EXPECT_THAT(report({rows, "--output", path("no/folder/page.html")}), fails(1, "page.html"));
+  EXPECT_THAT(report({rows, "--output", rows}), fails(2, "which RECORDS reads"));
   EXPECT_EQ(read_file(rows, kFileLimit), kRecord);
-  const ProgramResult none = report({"--output", path("page.html")});
-  EXPECT_EQ(none.exit_code, 2);
-  EXPECT_THAT(none.error, HasSubstr("no file is given"));
+  EXPECT_THAT(report({"--output", path("page.html")}), fails(2, "no file is given"));
 }
 
 TEST_F(Report, tells_published_figures_from_its_own) {

@@ -126,9 +126,8 @@ TEST_F(SnapshotProgram, wrong_options_exit_2) {
 }
 
 TEST_F(SnapshotProgram, replays_the_requests) {
-  const ProgramResult result = run({path("b.pickle"), "--replay", "--format", "json"});
-  ASSERT_EQ(result.exit_code, 0) << result.error;
-  const nlohmann::json replay = nlohmann::json::parse(result.output).at(0).at("replay");
+  const nlohmann::json replay =
+      nlohmann::json::parse(output_of(run({path("b.pickle"), "--replay", "--format", "json"}))).at(0).at("replay");
   EXPECT_EQ(replay["reserved_bytes"], 20 * kMiB);  // the file has a segment of 40 MiB, which no rule asks for
   EXPECT_EQ(replay["allocated_bytes"], 14 * kMiB);
   EXPECT_EQ(replay["least_capacity_bytes"], 20 * kMiB);
@@ -136,10 +135,9 @@ TEST_F(SnapshotProgram, replays_the_requests) {
   EXPECT_EQ(replay["settings"][0]["setting"], "default");
   EXPECT_GT(replay["settings"].size(), 4u);
 
-  const ProgramResult one = run({path("b.pickle"), "--replay", "--allocator", "expandable_segments:True", "--allocator",
-                                 "default", "--capacity", "19MiB", "--without", "ffn.w1"});
-  EXPECT_EQ(one.exit_code, 0) << one.error;
-  EXPECT_THAT(one.output, AllOf(HasSubstr("expandable_segments:True"), HasSubstr("Left out by --without 'ffn.w1'")));
+  EXPECT_THAT(run({path("b.pickle"), "--replay", "--allocator", "expandable_segments:True", "--allocator", "default",
+                   "--capacity", "19MiB", "--without", "ffn.w1"}),
+              prints(AllOf(HasSubstr("expandable_segments:True"), HasSubstr("Left out by --without 'ffn.w1'"))));
   EXPECT_THAT(run({path("b.pickle"), "--replay", "--capacity", "12MiB"}).output, HasSubstr("no: 8.00 MiB at event 2"));
   EXPECT_THAT(run({path("b.pickle"), "--replay", "--capacity", "4MiB"}).output,
               HasSubstr("The largest request has 8.00 MiB, more than the capacity."));
@@ -160,14 +158,11 @@ TEST_F(SnapshotProgram, a_replay_refuses_what_it_cannot_do) {
         std::pair(std::vector<std::string>{"--replay", "--without", "nothing"}, "no block of device 0 has a frame")}) {
     std::vector<std::string> all = {path("b.pickle")};
     all.insert(all.end(), arguments.begin(), arguments.end());
-    const ProgramResult result = run(all);
-    EXPECT_EQ(result.exit_code, 2) << reason;
-    EXPECT_THAT(result.error, HasSubstr(reason));
+    EXPECT_THAT(run(all), fails(2, reason)) << reason;
   }
   write_file(path("state.json"), R"([{"device": 0, "address": 4096, "total_size": 2097152, "blocks": []}])");
-  const ProgramResult result = run({path("state.json"), "--replay"});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.error, AllOf(HasSubstr(path("state.json")), HasSubstr("_record_memory_history")));
+  EXPECT_THAT(run({path("state.json"), "--replay"}),
+              fails(1, AllOf(HasSubstr(path("state.json")), HasSubstr("_record_memory_history"))));
 }
 
 TEST_F(SnapshotProgram, draws_the_timeline_of_a_file) {
@@ -181,9 +176,8 @@ TEST_F(SnapshotProgram, draws_the_timeline_of_a_file) {
 }
 
 TEST_F(SnapshotProgram, counts_a_range_alone) {
-  const ProgramResult result = run({path("b.pickle"), "--range", "0.015:0.035", "--format", "json"});
-  ASSERT_EQ(result.exit_code, 0) << result.error;
-  const nlohmann::json json = nlohmann::json::parse(result.output).at(0);
+  const nlohmann::json json =
+      nlohmann::json::parse(output_of(run({path("b.pickle"), "--range", "0.015:0.035", "--format", "json"}))).at(0);
   EXPECT_EQ(json["range"]["begin_event"], 2);
   EXPECT_EQ(json["range"]["end_event"], 4);
   EXPECT_EQ(json["at_start"]["allocated_bytes"], 8 * kMiB);
@@ -202,9 +196,7 @@ TEST_F(SnapshotProgram, refuses_a_range_that_is_none) {
         std::pair(std::vector<std::string>{"--range", "0:1", "--replay"}, "leave --range out")}) {
     std::vector<std::string> all = {path("b.pickle")};
     all.insert(all.end(), arguments.begin(), arguments.end());
-    const ProgramResult result = run(all);
-    EXPECT_EQ(result.exit_code, 2) << reason;
-    EXPECT_THAT(result.error, HasSubstr(reason));
+    EXPECT_THAT(run(all), fails(2, reason)) << reason;
   }
 }
 

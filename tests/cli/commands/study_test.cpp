@@ -172,9 +172,8 @@ TEST(Study, stops_at_a_signal_and_says_how_to_go_on) {
     ChildProgram child(small_study(folder, {"--only", "memory_step", "--model", "small"}));
     while (!measures_memory_in(folder)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     child.signal(number);
-    const ProgramResult result = child.wait();
-    EXPECT_EQ(result.exit_code, 128 + number);
-    EXPECT_THAT(result.error, HasSubstr("give the same command again to go on with the study in '" + folder + "'"));
+    EXPECT_THAT(child.wait(),
+                fails(128 + number, "give the same command again to go on with the study in '" + folder + "'"));
     EXPECT_FALSE(measures_memory_in(folder));
   }
 }
@@ -195,9 +194,7 @@ class FinishedStudy : public ::testing::Test {
   static std::string folder() { return *temporary_ / "study"; }
   static fs::path file(const std::string& name) { return fs::path(folder()) / name; }
   static void expect_refused(const Words& words, int exit_code, const std::string& message) {
-    const ProgramResult result = run_program(words);
-    EXPECT_EQ(result.exit_code, exit_code) << message;
-    EXPECT_THAT(result.error, HasSubstr(message));
+    EXPECT_THAT(run_program(words), fails(exit_code, message)) << message;
   }
 
   inline static TemporaryFolder* temporary_ = nullptr;
@@ -299,9 +296,7 @@ TEST_F(FinishedStudy, refuses_records_that_lost_rows_or_are_damaged) {
 TEST_F(FinishedStudy, measures_the_row_of_an_incomplete_line_again) {
   const std::string rows = read_file(file("records/warmup.jsonl"), kMostBytes);
   write_file(file("records/warmup.jsonl"), rows + R"({"mode":)");
-  const ProgramResult result = run_program(study());
-  EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.error, HasSubstr("the last line of 'warmup.jsonl' was not complete"));
+  EXPECT_THAT(run_program(study()), warns("the last line of 'warmup.jsonl' was not complete"));
   EXPECT_EQ(read_file(file("records/warmup.jsonl"), kMostBytes), rows);
 }
 
@@ -343,9 +338,8 @@ TEST(Skip, leaves_out_the_first_rows_of_every_sweep) {
 }
 
 TEST(Skip, is_refused_past_the_end_of_the_sweep) {
-  const ProgramResult result = run_program({"bench", "--device", "cpu", "--dtype", "fp32,bf16", "--skip", "2"});
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.error, HasSubstr("--skip: 2 is out of range; the sweep has 2 rows"));
+  EXPECT_THAT(run_program({"bench", "--device", "cpu", "--dtype", "fp32,bf16", "--skip", "2"}),
+              fails(2, "--skip: 2 is out of range; the sweep has 2 rows"));
 }
 
 TEST(StudyCommand, goes_on_after_a_command_line_that_fails) {
@@ -360,10 +354,10 @@ TEST(StudyCommand, goes_on_after_a_command_line_that_fails) {
   fs::remove(fs::path(folder) / "records" / "memory_step.jsonl");
   fs::remove(fs::path(folder) / "records" / "ladder.jsonl");
   write_file(fs::path(folder) / "log.jsonl", complete_lines(fs::path(folder) / "log.jsonl").front() + "\n");
-  const ProgramResult result = run_program(words);
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.output, AllOf(HasSubstr("These command lines failed"), HasSubstr("memory_step, command 1: exit"),
-                                   HasSubstr("timelines/memory_step.csv")));
+  EXPECT_THAT(run_program(words),
+              prints(AllOf(HasSubstr("These command lines failed"), HasSubstr("memory_step, command 1: exit"),
+                           HasSubstr("timelines/memory_step.csv")),
+                     1));
   EXPECT_FALSE(complete_lines(fs::path(folder) / "records" / "ladder.jsonl").empty());
   EXPECT_THAT(read_file(fs::path(folder) / "README.md", kMostBytes), HasSubstr("What failed"));
   fs::remove(timeline);

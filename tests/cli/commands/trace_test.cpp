@@ -159,9 +159,7 @@ TEST_F(TraceProgram, puts_a_memory_snapshot_beside_the_steps) {
   EXPECT_THAT(run({path("c.json"), "--memory", path("snapshot.json")}).output,
               AllOf(HasSubstr("Allocated memory by step and phase"), HasSubstr("by the host's wall clock")));
   EXPECT_TRUE(json_of({path("c.json")}).at(0)["memory"].is_null());
-  const ProgramResult apart = run({path("a.json"), "--memory", path("snapshot.json")});
-  EXPECT_EQ(apart.exit_code, 1);
-  EXPECT_THAT(apart.error, HasSubstr("does not say when its time 0 was"));
+  EXPECT_THAT(run({path("a.json"), "--memory", path("snapshot.json")}), fails(1, "does not say when its time 0 was"));
 }
 
 TEST_F(TraceProgram, puts_a_prediction_of_ours_beside_the_trace) {
@@ -193,9 +191,7 @@ TEST_F(TraceProgram, puts_a_run_of_ours_beside_the_trace) {
 TEST_F(TraceProgram, says_what_cannot_stand_beside_a_trace) {
   const auto refused = [&](std::vector<std::string> more, std::string_view why) {
     more.insert(more.begin(), path("a.json"));
-    const ProgramResult result = run(more);
-    EXPECT_EQ(result.exit_code, 2) << why;
-    EXPECT_THAT(result.error, HasSubstr(why));
+    EXPECT_THAT(run(more), fails(2, why)) << why;
   };
   refused({"--model", "tiny"}, "no known card; name one with --card");
   refused({"--model", "tiny", "--diff", path("b.json")}, "--diff already compares the trace");
@@ -207,24 +203,18 @@ TEST_F(TraceProgram, says_what_cannot_stand_beside_a_trace) {
 }
 
 TEST_F(TraceProgram, a_step_that_is_not_there_is_named_with_those_that_are) {
-  const ProgramResult result = run({path("a.json"), "--step", "7"});
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.error, HasSubstr("has no step 7; its steps are 0 to 1"));
+  EXPECT_THAT(run({path("a.json"), "--step", "7"}), fails(2, "has no step 7; its steps are 0 to 1"));
 }
 
 TEST_F(TraceProgram, refuses_a_range_that_is_none) {
   for (const char* range : {"5", "5:", "9:3", "x:y", "-1:3"}) {
-    const ProgramResult result = run({path("a.json"), fmt::format("--range={}", range)});
-    EXPECT_EQ(result.exit_code, 2) << range;
-    EXPECT_THAT(result.error, HasSubstr("write it as 10:20")) << range;
+    EXPECT_THAT(run({path("a.json"), fmt::format("--range={}", range)}), fails(2, "write it as 10:20")) << range;
   }
 }
 
 TEST_F(TraceProgram, a_file_that_is_no_trace_says_what_it_is) {
   write("c.json", "{}");
-  const ProgramResult result = run({path("c.json")});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.error, HasSubstr("JSON without a list `traceEvents`"));
+  EXPECT_THAT(run({path("c.json")}), fails(1, "JSON without a list `traceEvents`"));
 }
 
 TEST_F(TraceProgram, tells_the_ranks_of_a_profile_of_several_apart) {

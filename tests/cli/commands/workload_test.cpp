@@ -25,14 +25,10 @@ TEST(Workloads, run_in_every_command_that_takes_a_model) {
   for (std::vector<std::string> command_line : command_lines) {
     SCOPED_TRACE(command_line[0]);
     command_line.insert(command_line.end(), {"--workload", "toy"});
-    const ProgramResult toy = run_program(command_line);
-    EXPECT_EQ(toy.exit_code, 0) << toy.error;
-    EXPECT_THAT(toy.output, HasSubstr("toy"));
+    EXPECT_THAT(run_program(command_line), prints("toy"));
     command_line.back() = "attention";
     command_line.insert(command_line.end(), {"--context", "16", "--batch", "1"});
-    const ProgramResult attention = run_program(command_line);
-    EXPECT_EQ(attention.exit_code, 0) << attention.error;
-    EXPECT_THAT(attention.output, HasSubstr("attention"));
+    EXPECT_THAT(run_program(command_line), prints("attention"));
   }
 }
 

@@ -1,7 +1,6 @@
 #include "cli/options/choices.h"
 
 #include <CLI/CLI.hpp>
-#include <string>
 
 #include "support/matchers.h"
 

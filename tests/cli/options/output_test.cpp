@@ -1,10 +1,7 @@
 #include "cli/options/output.h"
 
-#include <chrono>
 #include <filesystem>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"

@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <string>
 
 #include "models/toy_model.h"
 #include "ridgepoint/core/error.h"

@@ -1,9 +1,6 @@
 #include "cli/options/sweep.h"
 
-#include <string>
-
 #include "core/text/units.h"
-#include "ridgepoint/core/error.h"
 #include "support/matchers.h"
 
 namespace ridgepoint::cli {

@@ -149,9 +149,8 @@ TEST_F(Ranks, sum_gradients_in_all_ways_of_one_command) {
 
 TEST_F(Ranks, compare_configurations_in_rounds) {
   const Words options = {"--steps", "9", "--compile", "fuse", "--shard", "none,optimizer", "--format", "json"};
-  const ProgramResult run = run_program(joined(joined(joined({"compare"}, kModel), on_ranks(2)), options));
-  ASSERT_EQ(run.exit_code, 0) << run.error;
-  const json rows = json::parse(run.output);
+  const json rows =
+      json::parse(output_of(run_program(joined(joined(joined({"compare"}, kModel), on_ranks(2)), options))));
   ASSERT_EQ(rows.size(), 1);
   EXPECT_EQ(rows[0]["baseline"]["parallel"]["shard"], "none");
   EXPECT_EQ(rows[0]["record"]["parallel"]["shard"], "optimizer");
@@ -159,9 +158,8 @@ TEST_F(Ranks, compare_configurations_in_rounds) {
   EXPECT_EQ(rows[0]["record"]["time_ms"]["samples"].size(), 9);
   EXPECT_EQ(rows[0]["paired_by_round"], true);
   EXPECT_LT(rows[0]["memory_ratio"], 1);
-  const ProgramResult files = run_program({"compare", "a.jsonl", "b.jsonl", "--ranks", "2"});
-  EXPECT_EQ(files.exit_code, 2);
-  EXPECT_THAT(files.error, HasSubstr("--ranks: files are read by one process"));
+  EXPECT_THAT(run_program({"compare", "a.jsonl", "b.jsonl", "--ranks", "2"}),
+              fails(2, "--ranks: files are read by one process"));
 }
 
 TEST_F(Ranks, are_parts_of_a_study) {
@@ -298,9 +296,8 @@ TEST_F(Ranks, need_what_the_options_say) {
   }
   EXPECT_THAT(run_program(joined({"bench", "--columns", "times"}, on_ranks(2))).error,
               StartsWith("ridgepoint: --columns: 'times' is unknown"));
-  const ProgramResult others = shell("mpirun -n 2 " + program_path() + " bench --model tiny");
-  EXPECT_EQ(others.exit_code, 2);
-  EXPECT_THAT(others.output, HasSubstr("2 ranks were started, and the options are for 1; give --parallel data=2"));
+  EXPECT_THAT(shell("mpirun -n 2 " + program_path() + " bench --model tiny"),
+              prints("2 ranks were started, and the options are for 1; give --parallel data=2", 2));
 }
 
 // As mpirun does: one core for each of two ranks, a socket for several where there are more, or no binding at all.
@@ -354,9 +351,8 @@ TEST_F(Ranks, show_progress_on_the_terminal_that_started_them) {
   if (std::system("script --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "script is not installed";
   const std::string bench =
       program_path() + " bench --model tiny --batch 1 --context 16 --steps 3 --parallel data=2 --ranks 2";
-  const ProgramResult shown = shell("script -qec '" + bench + "' /dev/null");
-  EXPECT_EQ(shown.exit_code, 0) << shown.output;
-  EXPECT_THAT(shown.output, AllOf(HasSubstr("1/1 tiny step"), HasSubstr("\x1b[K")));
+  EXPECT_THAT(shell("script -qec '" + bench + "' /dev/null"),
+              prints(AllOf(HasSubstr("1/1 tiny step"), HasSubstr("\x1b[K"))));
   EXPECT_THAT(shell("script -qec '" + bench + " | cat' /dev/null").output, Not(HasSubstr("\x1b[K")))
       << "a pager may draw on the terminal";
 }
@@ -371,10 +367,8 @@ TEST_F(Ranks, refuse_a_batch_that_they_cannot_divide) {
 
 TEST_F(Ranks, with_different_options_are_refused_with_the_difference) {
   const std::string bench = program_path() + " bench --model tiny --parallel data=2 --batch ";
-  const ProgramResult run = shell(on_two_ranks(bench + "2", bench + "4"));
-  EXPECT_EQ(run.exit_code, 2);
-  EXPECT_THAT(run.output,
-              HasSubstr("the ranks have different options: rank 0 has '--batch 2' where rank 1 has '--batch 4'"));
+  EXPECT_THAT(shell(on_two_ranks(bench + "2", bench + "4")),
+              prints("the ranks have different options: rank 0 has '--batch 2' where rank 1 has '--batch 4'", 2));
 }
 
 TEST_F(Ranks, time_collectives_and_check_every_element) {
@@ -424,9 +418,8 @@ TEST_F(Ranks, say_what_is_not_installed) {
   std::filesystem::create_directory(path("bin"));
   const std::string program = path("bin/ridgepoint");
   std::filesystem::copy(program_path(), program);  // without the library, which may lie there or in the folder above
-  const ProgramResult without_library = shell("OMPI_COMM_WORLD_SIZE=2 " + program + " bench");
-  EXPECT_EQ(without_library.exit_code, 1);
-  EXPECT_THAT(without_library.output, HasSubstr("this build has no MPI, which several ranks need"));
+  EXPECT_THAT(shell("OMPI_COMM_WORLD_SIZE=2 " + program + " bench"),
+              prints("this build has no MPI, which several ranks need", 1));
   EXPECT_EQ(shell(program + " bench --model tiny --steps 1 --context 8").exit_code, 0);
 }
 

@@ -8,9 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <stdexcept>
-#include <string>
 #include <thread>
-#include <utility>
 
 #include "ridgepoint/core/error.h"
 #include "support/matchers.h"

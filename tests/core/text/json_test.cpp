@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <string>
 #include <vector>
 
 #include "core/files/file.h"

@@ -1,7 +1,5 @@
 #include "core/text/text.h"
 
-#include <string>
-
 #include "core/text/json.h"
 #include "support/matchers.h"
 

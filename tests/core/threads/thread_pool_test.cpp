@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 
-#include <atomic>
-#include <chrono>
 #include <csignal>
 #include <ctime>
 #include <thread>

@@ -1,7 +1,6 @@
 #include "inspect/attention/attention_tables.h"
 
 #include <sstream>
-#include <string>
 #include <vector>
 
 #include "ridgepoint/core/error.h"

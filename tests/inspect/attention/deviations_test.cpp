@@ -5,7 +5,6 @@
 #include <cmath>
 #include <numbers>
 #include <utility>
-#include <vector>
 
 #include "run/session/steps/attention_results.h"
 #include "support/matchers.h"

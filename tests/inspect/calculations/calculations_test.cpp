@@ -7,7 +7,6 @@
 #include <functional>
 #include <memory>
 #include <set>
-#include <string>
 
 #include "core/files/file.h"
 #include "inspect/calculations/page.h"
@@ -32,12 +31,10 @@ constexpr double kFlops = 6.7e13, kAllReduceRate = 0.78 * 4.5e11, kGatherRate = 
 RunConfig tiny_on(std::int64_t ranks, CompileOptions compile = {}) {
   compile.mode = Mode::step;
   compile.parallel.data = ranks;
-  RunConfig config;
-  config.device = "null";
-  config.device_options.card = describe_card(*find_datasheet("h100"));
-  config.workload = std::make_shared<Transformer>(transformer_preset("tiny"), 4);
-  config.compile = std::move(compile);
-  return config;
+  return {.device = "null",
+          .device_options = {.memory_limit_bytes = {}, .card = describe_card(*find_datasheet("h100"))},
+          .workload = std::make_shared<Transformer>(transformer_preset("tiny"), 4),
+          .compile = std::move(compile)};
 }
 
 Explanation explained(const RunConfig& config, std::string_view card = "h100") {

@@ -1,7 +1,6 @@
 #include "inspect/compare/interleaved.h"
 
 #include <memory>
-#include <vector>
 
 #include "models/transformer/transformer.h"
 #include "support/matchers.h"
@@ -12,13 +11,11 @@ namespace {
 using Stage = StepProgress::Stage;
 
 RunConfig toy(Compile level) {
-  RunConfig config;
-  config.device = "cpu";
-  config.workload = std::make_shared<Transformer>(TransformerConfig{"custom", 50, 8, 16, 24, 1, 2}, 2);
-  config.compile.level = level;
-  config.warmup = 2;
-  config.steps = 4;
-  return config;
+  return {.device = "cpu",
+          .workload = std::make_shared<Transformer>(TransformerConfig{"custom", 50, 8, 16, 24, 1, 2}, 2),
+          .compile = {.mode = Mode::step, .level = level},
+          .warmup = 2,
+          .steps = 4};
 }
 
 TEST(MeasureInterleaved, runs_rounds_forth_and_back) {

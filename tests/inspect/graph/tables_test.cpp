@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
-#include <string>
 #include <variant>
 
 #include "models/transformer/transformer.h"
 #include "ridgepoint/core/error.h"
-#include "ridgepoint/ops/compile.h"
 #include "ridgepoint/ops/ops.h"
 #include "support/matchers.h"
 #include "tables/table/render.h"

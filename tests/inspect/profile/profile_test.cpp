@@ -27,13 +27,7 @@ std::shared_ptr<const Workload> workload(std::int64_t layers, std::int64_t batch
 }
 
 RunConfig toy(Mode mode, std::int64_t layers = 2) {
-  RunConfig config;
-  config.profiled_steps = 1;
-  config.workload = workload(layers);
-  config.compile.mode = mode;
-  config.warmup = 1;
-  config.steps = 2;
-  return config;
+  return {.workload = workload(layers), .compile = {.mode = mode}, .warmup = 1, .steps = 2, .profiled_steps = 1};
 }
 
 Profile profile_of(RunConfig config, std::int64_t steps = 2) {

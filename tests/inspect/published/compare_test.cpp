@@ -1,11 +1,7 @@
 #include "inspect/published/compare.h"
 
 #include <algorithm>
-#include <optional>
-#include <string>
-#include <vector>
 
-#include "inspect/published/published_rows.h"
 #include "inspect/published/published_table.h"
 #include "support/matchers.h"
 #include "tables/table/render.h"

@@ -1,9 +1,7 @@
 #include "inspect/published/published_rows.h"
 
 #include <cmath>
-#include <map>
 #include <set>
-#include <string>
 
 #include "ridgepoint/core/error.h"
 #include "support/matchers.h"

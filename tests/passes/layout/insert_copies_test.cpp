@@ -16,19 +16,13 @@ PassTarget asking_for(OperandLayout layout) {
 
 TEST(InsertCopies, copies_before_a_reshape_that_strides_cannot_express) {
   expect_rewritten(insert_copies, R"(
-%0:fp32[4,6] = input() {name="x", role="data"}
-%1:fp32[6,4] = transpose(%0) {permutation=[1,0]}
-%2:fp32[24] = reshape(%1) {shape=[24]}
-%3:fp32[24] = exp(%2)
-output "y" %3
-)",
-                   R"(
-%0:fp32[4,6] = input() {name="x", role="data"}
-%1:fp32[6,4] = transpose(%0) {permutation=[1,0]}
-%2:fp32[6,4] = copy(%1)
-%3:fp32[24] = reshape(%2) {shape=[24]}
-%4:fp32[24] = exp(%3)
-output "y" %4
+ %0:fp32[4,6] = input() {name="x", role="data"}
+ %1:fp32[6,4] = transpose(%0) {permutation=[1,0]}
+-%2:fp32[24] = reshape(%1) {shape=[24]}
++%4:fp32[6,4] = copy(%1)
++%2:fp32[24] = reshape(%4) {shape=[24]}
+ %3:fp32[24] = exp(%2)
+ output "y" %3
 )",
                    asking_for(OperandLayout::any));
 }
@@ -51,21 +45,15 @@ output "under_broadcast" %7
 
 TEST(InsertCopies, copies_once_for_many_readers) {
   expect_rewritten(insert_copies, R"(
-%0:fp32[4,6] = input() {name="x", role="data"}
-%1:fp32[6,4] = transpose(%0) {permutation=[1,0]}
-%2:fp32[6,4] = exp(%1)
-%3:fp32[6,4] = neg(%1)
-output "a" %2
-output "b" %3
-)",
-                   R"(
-%0:fp32[4,6] = input() {name="x", role="data"}
-%1:fp32[6,4] = transpose(%0) {permutation=[1,0]}
-%2:fp32[6,4] = copy(%1)
-%3:fp32[6,4] = exp(%2)
-%4:fp32[6,4] = neg(%2)
-output "a" %3
-output "b" %4
+ %0:fp32[4,6] = input() {name="x", role="data"}
+ %1:fp32[6,4] = transpose(%0) {permutation=[1,0]}
+-%2:fp32[6,4] = exp(%1)
+-%3:fp32[6,4] = neg(%1)
++%4:fp32[6,4] = copy(%1)
++%2:fp32[6,4] = exp(%4)
++%3:fp32[6,4] = neg(%4)
+ output "a" %2
+ output "b" %3
 )",
                    asking_for(OperandLayout::dense));
 }
@@ -80,17 +68,13 @@ output "a" %3
 )",
               asking_for(OperandLayout::matrix));
   expect_rewritten(insert_copies, R"(
-%0:fp32[4,6] = input() {name="x", role="data"}
-%1:fp32[6,6] = input() {name="square", role="data"}
-%2:fp32[4,6] = flip(%0) {axis=1}
-%3:fp32[4,6] = matmul(%2, %1)
-output "b" %3
-)",
-                   R"(
-...
-%3:fp32[4,6] = copy(%2)
-%4:fp32[4,6] = matmul(%3, %1)
-output "b" %4
+ %0:fp32[4,6] = input() {name="x", role="data"}
+ %1:fp32[6,6] = input() {name="square", role="data"}
+ %2:fp32[4,6] = flip(%0) {axis=1}
+-%3:fp32[4,6] = matmul(%2, %1)
++%4:fp32[4,6] = copy(%2)
++%3:fp32[4,6] = matmul(%4, %1)
+ output "b" %3
 )",
                    asking_for(OperandLayout::matrix));
 }
@@ -98,45 +82,32 @@ output "b" %4
 // [B,S,H,D] read as [B,H,S,D] and as [B,H,D,S]: one copy, in which D stays contiguous.
 TEST(InsertCopies, copies_heads_once_for_a_matrix_and_its_transpose) {
   expect_rewritten(insert_copies, R"(
-%0:fp32[2,5,3,4] = input() {name="heads", role="data"}
-%1:fp32[2,3,5,5] = input() {name="square", role="data"}
-%2:fp32[2,3,5,4] = transpose(%0) {permutation=[0,2,1,3]}
-%3:fp32[2,3,5,4] = matmul(%1, %2)
-%4:fp32[2,3,4,5] = transpose(%0) {permutation=[0,2,3,1]}
-%5:fp32[2,3,4,5] = matmul(%4, %1)
-output "plain" %3
-output "turned" %5
-)",
-                   R"(
-...
-%3:fp32[2,3,5,4] = copy(%2)
-%4:fp32[2,3,5,4] = matmul(%1, %3)
-%5:fp32[2,3,4,5] = transpose(%3) {permutation=[0,1,3,2]}
-%6:fp32[2,3,4,5] = matmul(%5, %1)
-output "plain" %4
-output "turned" %6
+ %0:fp32[2,5,3,4] = input() {name="heads", role="data"}
+ %1:fp32[2,3,5,5] = input() {name="square", role="data"}
+ %2:fp32[2,3,5,4] = transpose(%0) {permutation=[0,2,1,3]}
+-%3:fp32[2,3,5,4] = matmul(%1, %2)
+-%4:fp32[2,3,4,5] = transpose(%0) {permutation=[0,2,3,1]}
++%6:fp32[2,3,5,4] = copy(%2)
++%3:fp32[2,3,5,4] = matmul(%1, %6)
++%4:fp32[2,3,4,5] = transpose(%6) {permutation=[0,1,3,2]}
+ %5:fp32[2,3,4,5] = matmul(%4, %1)
+ output "plain" %3
+ output "turned" %5
 )",
                    asking_for(OperandLayout::batched_matrix));
   expect_rewritten(insert_copies, R"(
-%0:fp32[2,5,3,4] = input() {name="heads", role="data"}
-%1:fp32[2,3,5,5] = input() {name="square", role="data"}
-%2:fp32[2,3,4,5] = transpose(%0) {permutation=[0,2,3,1]}
-%3:fp32[2,3,4,5] = matmul(%2, %1)
-%4:fp32[2,3,5,4] = transpose(%0) {permutation=[0,2,1,3]}
-%5:fp32[2,3,5,4] = matmul(%1, %4)
-output "turned" %3
-output "plain" %5
-)",
-                   R"(
-%0:fp32[2,5,3,4] = input() {name="heads", role="data"}
-%1:fp32[2,3,5,5] = input() {name="square", role="data"}
-%2:fp32[2,3,5,4] = transpose(%0) {permutation=[0,2,1,3]}
-%3:fp32[2,3,5,4] = copy(%2)
-%4:fp32[2,3,4,5] = transpose(%3) {permutation=[0,1,3,2]}
-%5:fp32[2,3,4,5] = matmul(%4, %1)
-%6:fp32[2,3,5,4] = matmul(%1, %3)
-output "turned" %5
-output "plain" %6
+ %0:fp32[2,5,3,4] = input() {name="heads", role="data"}
+ %1:fp32[2,3,5,5] = input() {name="square", role="data"}
+-%2:fp32[2,3,4,5] = transpose(%0) {permutation=[0,2,3,1]}
++%6:fp32[2,3,5,4] = transpose(%0) {permutation=[0,2,1,3]}
++%7:fp32[2,3,5,4] = copy(%6)
++%2:fp32[2,3,4,5] = transpose(%7) {permutation=[0,1,3,2]}
+ %3:fp32[2,3,4,5] = matmul(%2, %1)
+-%4:fp32[2,3,5,4] = transpose(%0) {permutation=[0,2,1,3]}
+-%5:fp32[2,3,5,4] = matmul(%1, %4)
++%5:fp32[2,3,5,4] = matmul(%1, %7)
+ output "turned" %3
+ output "plain" %5
 )",
                    asking_for(OperandLayout::batched_matrix));
 }
@@ -145,29 +116,21 @@ output "plain" %6
 // constant.
 TEST(InsertCopies, lets_aligned_rows_be_heads_but_not_flipped) {
   expect_rewritten(insert_copies, R"(
-%0:fp32[2,5,3,4] = input() {name="heads", role="data"}
-%1:fp32[2,3,5,4] = transpose(%0) {permutation=[0,2,1,3]}
-%2:fp32[2,3,5,4] = exp(%1)
-%3:fp32[2,3,5,4] = flip(%1) {axis=2}
-%4:fp32[2,3,5,4] = exp(%3)
-%5:fp32[] = constant() {dtype="fp32", value=2.0}
-%6:fp32[3,4] = broadcast(%5) {shape=[3,4]}
-%7:fp32[3,4] = exp(%6)
-output "a" %2
-output "b" %4
-output "c" %7
-)",
-                   R"(
-...
-%4:fp32[2,3,5,4] = copy(%3)
-%5:fp32[2,3,5,4] = exp(%4)
-%6:fp32[] = constant() {dtype="fp32", value=2.0}
-%7:fp32[3,4] = broadcast(%6) {shape=[3,4]}
-%8:fp32[3,4] = copy(%7)
-%9:fp32[3,4] = exp(%8)
-output "a" %2
-output "b" %5
-output "c" %9
+ %0:fp32[2,5,3,4] = input() {name="heads", role="data"}
+ %1:fp32[2,3,5,4] = transpose(%0) {permutation=[0,2,1,3]}
+ %2:fp32[2,3,5,4] = exp(%1)
+ %3:fp32[2,3,5,4] = flip(%1) {axis=2}
+-%4:fp32[2,3,5,4] = exp(%3)
++%8:fp32[2,3,5,4] = copy(%3)
++%4:fp32[2,3,5,4] = exp(%8)
+ %5:fp32[] = constant() {dtype="fp32", value=2.0}
+ %6:fp32[3,4] = broadcast(%5) {shape=[3,4]}
+-%7:fp32[3,4] = exp(%6)
++%9:fp32[3,4] = copy(%6)
++%7:fp32[3,4] = exp(%9)
+ output "a" %2
+ output "b" %4
+ output "c" %7
 )",
                    asking_for(OperandLayout::aligned_rows));
 }
@@ -188,19 +151,16 @@ output "b" %5
 
 TEST(InsertCopies, makes_outputs_dense) {
   expect_rewritten(insert_copies, R"(
-%0:fp32[4,6] = input() {name="x", role="data"}
-%1:fp32[] = constant() {dtype="fp32", value=2.0}
-%2:fp32[3] = broadcast(%1) {shape=[3]}
-%3:fp32[6,4] = transpose(%0) {permutation=[1,0]}
-output "constant" %2
-output "turned" %3
-)",
-                   R"(
-...
-%4:fp32[3] = copy(%2)
-%5:fp32[6,4] = copy(%3)
-output "constant" %4
-output "turned" %5
+ %0:fp32[4,6] = input() {name="x", role="data"}
+ %1:fp32[] = constant() {dtype="fp32", value=2.0}
+ %2:fp32[3] = broadcast(%1) {shape=[3]}
+ %3:fp32[6,4] = transpose(%0) {permutation=[1,0]}
+-output "constant" %2
+-output "turned" %3
++%4:fp32[3] = copy(%2)
++%5:fp32[6,4] = copy(%3)
++output "constant" %4
++output "turned" %5
 )",
                    asking_for(OperandLayout::any));
 }
@@ -239,38 +199,29 @@ output "y" %7
 
 TEST(InsertCopies, copies_operands_of_concat_that_no_kernel_can_write_in_place) {
   expect_rewritten(insert_copies, R"(
-%0:fp32[4,8] = input() {name="x", role="data"}
-%1:fp32[4,8] = exp(%0)
-%2:fp32[4,8] = neg(%0)
-%3:fp32[4,24] = concat(%0, %1, %2) {axis=1}
-output "e" %1
-output "y" %3
-)",
-                   R"(
-...
-%3:fp32[4,8] = copy(%0)
-%4:fp32[4,8] = copy(%1)
-%5:fp32[4,24] = concat(%3, %4, %2) {axis=1}
-output "e" %1
-output "y" %5
+ %0:fp32[4,8] = input() {name="x", role="data"}
+ %1:fp32[4,8] = exp(%0)
+ %2:fp32[4,8] = neg(%0)
+-%3:fp32[4,24] = concat(%0, %1, %2) {axis=1}
++%4:fp32[4,8] = copy(%0)
++%5:fp32[4,8] = copy(%1)
++%3:fp32[4,24] = concat(%4, %5, %2) {axis=1}
+ output "e" %1
+ output "y" %3
 )",
                    that_writes_strided(true));
 }
 
 TEST(InsertCopies, copies_operands_of_concat_where_kernels_write_dense_results_only) {
   expect_rewritten(insert_copies, R"(
-%0:fp32[4,8] = input() {name="x", role="data"}
-%1:fp32[4,8] = exp(%0)
-%2:fp32[4,8] = neg(%0)
-%3:fp32[4,16] = concat(%1, %2) {axis=1}
-output "y" %3
-)",
-                   R"(
-...
-%3:fp32[4,8] = copy(%1)
-%4:fp32[4,8] = copy(%2)
-%5:fp32[4,16] = concat(%3, %4) {axis=1}
-output "y" %5
+ %0:fp32[4,8] = input() {name="x", role="data"}
+ %1:fp32[4,8] = exp(%0)
+ %2:fp32[4,8] = neg(%0)
+-%3:fp32[4,16] = concat(%1, %2) {axis=1}
++%4:fp32[4,8] = copy(%1)
++%5:fp32[4,8] = copy(%2)
++%3:fp32[4,16] = concat(%4, %5) {axis=1}
+ output "y" %3
 )",
                    that_writes_strided(false));
 }

@@ -33,77 +33,64 @@ update %5 %12
 
 TEST(MakeUpdatesInPlace, copies_a_view_an_input_and_a_constant) {
   expect_rewritten(make_updates_in_place, R"(
-%0:fp32[4] = input() {name="a", role="state"}
-%1:fp32[4] = input() {name="b", role="state"}
-%2:fp32[] = input() {name="c", role="state"}
-%3:fp32[2,2] = input() {name="x", role="data"}
-%4:fp32[4] = input() {name="y", role="data"}
-%5:fp32[2,2] = neg(%3)
-%6:fp32[4] = reshape(%5) {shape=[4]}
-%7:fp32[] = constant() {dtype="fp32", value=1.0}
-update %0 %6
-update %1 %4
-update %2 %7
-)",
-                   R"(
-...
-%8:fp32[4] = copy(%6)
-%9:fp32[4] = copy(%4)
-%10:fp32[] = copy(%7)
-update %0 %8
-update %1 %9
-update %2 %10
+ %0:fp32[4] = input() {name="a", role="state"}
+ %1:fp32[4] = input() {name="b", role="state"}
+ %2:fp32[] = input() {name="c", role="state"}
+ %3:fp32[2,2] = input() {name="x", role="data"}
+ %4:fp32[4] = input() {name="y", role="data"}
+ %5:fp32[2,2] = neg(%3)
+ %6:fp32[4] = reshape(%5) {shape=[4]}
+ %7:fp32[] = constant() {dtype="fp32", value=1.0}
+-update %0 %6
+-update %1 %4
+-update %2 %7
++%8:fp32[4] = copy(%6)
++%9:fp32[4] = copy(%4)
++%10:fp32[] = copy(%7)
++update %0 %8
++update %1 %9
++update %2 %10
 )");
 }
 
 TEST(MakeUpdatesInPlace, copies_one_value_for_its_second_input) {
   expect_rewritten(make_updates_in_place, R"(
-%0:fp32[4] = input() {name="a", role="state"}
-%1:fp32[4] = input() {name="b", role="state"}
-%2:fp32[4] = neg(%0)
-update %0 %2
-update %1 %2
-)",
-                   R"(
-...
-%3:fp32[4] = copy(%2)
-update %0 %2
-update %1 %3
+ %0:fp32[4] = input() {name="a", role="state"}
+ %1:fp32[4] = input() {name="b", role="state"}
+ %2:fp32[4] = neg(%0)
++%3:fp32[4] = copy(%2)
+ update %0 %2
+-update %1 %2
++update %1 %3
 )");
 }
 
 TEST(MakeUpdatesInPlace, copies_what_cannot_be_written_over_what_it_reads) {
   expect_rewritten(make_updates_in_place, R"(
-%0:fp32[3,3] = input() {name="a", role="state"}
-%1:fp32[3,3] = input() {name="b", role="state"}
-%2:fp32[3,3] = matmul(%0, %0)
-%3:fp32[3,3] = transpose(%1) {permutation=[1,0]}
-%4:fp32[3,3] = add(%1, %3)
-update %0 %2
-update %1 %4
-)",
-                   R"(
-...
-%5:fp32[3,3] = copy(%2)
-%6:fp32[3,3] = copy(%4)
-update %0 %5
-update %1 %6
+ %0:fp32[3,3] = input() {name="a", role="state"}
+ %1:fp32[3,3] = input() {name="b", role="state"}
+ %2:fp32[3,3] = matmul(%0, %0)
+ %3:fp32[3,3] = transpose(%1) {permutation=[1,0]}
+ %4:fp32[3,3] = add(%1, %3)
+-update %0 %2
+-update %1 %4
++%5:fp32[3,3] = copy(%2)
++%6:fp32[3,3] = copy(%4)
++update %0 %5
++update %1 %6
 )");
 }
 
 // The gradient is the parameter itself, which AdamW overwrites while it reads it.
 TEST(MakeUpdatesInPlace, copies_what_is_donated_and_read_twice) {
   expect_rewritten(make_updates_in_place, R"(
-%0:fp32[] = input() {name="step", role="data"}
-%1:fp32[4] = input() {name="w", role="parameter"}
-%2:fp32[4] = input() {name="m", role="data"}
-%3:fp32[4], %4:fp32[4], %5:fp32[4] = adamw(%0, %1, %1, %2, %2) {beta1=0.9, beta2=0.99, epsilon=0.1, learning_rate=0.1, weight_decay=0.1}
-update %1 %3
-)",
-                   R"(
-...
-%6:fp32[4] = copy(%3)
-update %1 %6
+ %0:fp32[] = input() {name="step", role="data"}
+ %1:fp32[4] = input() {name="w", role="parameter"}
+ %2:fp32[4] = input() {name="m", role="data"}
+ %3:fp32[4], %4:fp32[4], %5:fp32[4] = adamw(%0, %1, %1, %2, %2) {beta1=0.9, beta2=0.99, epsilon=0.1, learning_rate=0.1, weight_decay=0.1}
+-update %1 %3
++%6:fp32[4] = copy(%3)
++update %1 %6
 )");
 }
 
@@ -148,21 +135,15 @@ update %2 %4
 
 TEST(MakeUpdatesInPlace, keeps_an_old_value_with_one_copy) {
   expect_rewritten(make_updates_in_place, R"(
-%0:fp32[4] = input() {name="w", role="parameter"}
-%1:fp32[4] = input() {name="before", role="state"}
-%2:fp32[4] = sub(%0, %1)
-%3:fp32[4] = neg(%0)
-output "change" %2
-update %0 %3
-update %1 %0
-)",
-                   R"(
-...
-%3:fp32[4] = copy(%0)
-%4:fp32[4] = neg(%0)
-output "change" %2
-update %0 %4
-update %1 %3
+ %0:fp32[4] = input() {name="w", role="parameter"}
+ %1:fp32[4] = input() {name="before", role="state"}
+ %2:fp32[4] = sub(%0, %1)
++%4:fp32[4] = copy(%0)
+ %3:fp32[4] = neg(%0)
+ output "change" %2
+ update %0 %3
+-update %1 %0
++update %1 %4
 )");
 }
 

@@ -9,24 +9,17 @@ namespace {
 
 TEST(RecomputeCheapValues, computes_silu_again_beside_its_derivative) {
   expect_rewritten(recompute_cheap_values, R"(
-%0:fp32[4,6] = input() {name="g", role="data"}
-%1:fp32[4,6] = input() {name="h", role="data"}
-%2:fp32[4,6] = silu(%0)
-%3:fp32[4,6] = mul(%2, %1)
-%4:fp32[4,6] = mul(%3, %2) @backward "" ""
-%5:fp32[4,6] = silu_backward(%3, %0) @backward "" ""
-output "o" %3
-output "p" %4
-output "q" %5
-)",
-                   R"(
-...
-%4:fp32[4,6] = silu(%0) @backward "" ""
-%5:fp32[4,6] = mul(%3, %4) @backward "" ""
-%6:fp32[4,6] = silu_backward(%3, %0) @backward "" ""
-output "o" %3
-output "p" %5
-output "q" %6
+ %0:fp32[4,6] = input() {name="g", role="data"}
+ %1:fp32[4,6] = input() {name="h", role="data"}
+ %2:fp32[4,6] = silu(%0)
+ %3:fp32[4,6] = mul(%2, %1)
+-%4:fp32[4,6] = mul(%3, %2) @backward "" ""
++%6:fp32[4,6] = silu(%0) @backward "" ""
++%4:fp32[4,6] = mul(%3, %6) @backward "" ""
+ %5:fp32[4,6] = silu_backward(%3, %0) @backward "" ""
+ output "o" %3
+ output "p" %4
+ output "q" %5
 )");
 }
 
@@ -108,25 +101,19 @@ output "p" %10
 // Then the softmax is computed again from the exponentials.
 TEST(RecomputeCheapValues, keeps_exponentials_where_only_cheap_kernels_read_the_softmax_in_backward) {
   expect_rewritten(recompute_cheap_values, R"(
-%0:fp32[4,6] = input() {name="scores", role="data"}
-%1:fp32[4,6] = input() {name="g", role="data"}
-%2:fp32[4,6] = exp(%0)
-%3:fp32[4,1] = reduce_sum(%2) {axes=[-1], keep_dims=true}
-%4:fp32[4,6] = div(%2, %3)
-%5:bf16[4,6] = cast(%4) {dtype="bf16"}
-%6:fp32[4,6] = div(%1, %3) @backward "" ""
-%7:fp32[4,6] = mul(%6, %4) @backward "" ""
-%8:fp32[4,6] = mul(%7, %2) @backward "" ""
-output "o" %5
-output "p" %8
-)",
-                   R"(
-...
-%7:fp32[4,6] = div(%2, %3) @backward "" ""
-%8:fp32[4,6] = mul(%6, %7) @backward "" ""
-%9:fp32[4,6] = mul(%8, %2) @backward "" ""
-output "o" %5
-output "p" %9
+ %0:fp32[4,6] = input() {name="scores", role="data"}
+ %1:fp32[4,6] = input() {name="g", role="data"}
+ %2:fp32[4,6] = exp(%0)
+ %3:fp32[4,1] = reduce_sum(%2) {axes=[-1], keep_dims=true}
+ %4:fp32[4,6] = div(%2, %3)
+ %5:bf16[4,6] = cast(%4) {dtype="bf16"}
+ %6:fp32[4,6] = div(%1, %3) @backward "" ""
+-%7:fp32[4,6] = mul(%6, %4) @backward "" ""
++%9:fp32[4,6] = div(%2, %3) @backward "" ""
++%7:fp32[4,6] = mul(%6, %9) @backward "" ""
+ %8:fp32[4,6] = mul(%7, %2) @backward "" ""
+ output "o" %5
+ output "p" %8
 )");
 }
 

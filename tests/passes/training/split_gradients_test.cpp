@@ -12,20 +12,14 @@ using testing::count;
 
 TEST(SplitGradients, divides_the_gradient_of_merged_parameters_before_the_optimizer) {
   expect_rewritten(split_gradients, R"(
-%0:fp32[12,4] = input() {name="attn.q+k.weight", parts="attn.q.weight,attn.k.weight", role="parameter", rows=[8,4]}
-%1:fp32[12,4] = exp(%0) @backward "attn.q+k" ""
-%2:fp32[12,4] = sub(%0, %1) @optimizer "" ""
-output "grad.attn.q+k.weight" %1 gradient "attn.q+k.weight"
-update %0 %2
-)",
-                   R"(
-%0:fp32[12,4] = input() {name="attn.q+k.weight", parts="attn.q.weight,attn.k.weight", role="parameter", rows=[8,4]}
-%1:fp32[12,4] = exp(%0) @backward "attn.q+k" ""
-%2:fp32[8,4], %3:fp32[4,4] = split(%1) {axis=0, sizes=[8,4]} @backward "attn.q+k" ""
-%4:fp32[12,4] = sub(%0, %1) @optimizer "" ""
-output "grad.attn.q.weight" %2 gradient "attn.q.weight"
-output "grad.attn.k.weight" %3 gradient "attn.k.weight"
-update %0 %4
+ %0:fp32[12,4] = input() {name="attn.q+k.weight", parts="attn.q.weight,attn.k.weight", role="parameter", rows=[8,4]}
+ %1:fp32[12,4] = exp(%0) @backward "attn.q+k" ""
++%3:fp32[8,4], %4:fp32[4,4] = split(%1) {axis=0, sizes=[8,4]} @backward "attn.q+k" ""
+ %2:fp32[12,4] = sub(%0, %1) @optimizer "" ""
+-output "grad.attn.q+k.weight" %1 gradient "attn.q+k.weight"
++output "grad.attn.q.weight" %3 gradient "attn.q.weight"
++output "grad.attn.k.weight" %4 gradient "attn.k.weight"
+ update %0 %2
 )");
 }
 

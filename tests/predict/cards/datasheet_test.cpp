@@ -9,11 +9,12 @@
 namespace ridgepoint {
 namespace {
 
+std::string_view card_of(std::string_view name) {
+  const Datasheet* sheet = find_datasheet(name);
+  return sheet == nullptr ? "none" : sheet->card;
+}
+
 TEST(Datasheet, is_found_by_the_name_the_driver_gives) {
-  const auto card_of = [](std::string_view name) {
-    const Datasheet* sheet = find_datasheet(name);
-    return std::string(sheet == nullptr ? "none" : sheet->card);
-  };
   EXPECT_EQ(card_of("Tesla T4"), "T4");
   EXPECT_EQ(card_of("NVIDIA A100-SXM4-40GB"), "A100 40GB SXM");
   EXPECT_EQ(card_of("NVIDIA A100-PCIE-40GB"), "A100 40GB PCIe");
@@ -37,10 +38,6 @@ TEST(Datasheet, is_found_by_the_name_the_driver_gives) {
 }
 
 TEST(Datasheet, is_found_by_the_name_that_people_give) {
-  const auto card_of = [](std::string_view name) {
-    const Datasheet* sheet = find_datasheet(name);
-    return std::string(sheet == nullptr ? "none" : sheet->card);
-  };
   EXPECT_EQ(card_of("4090"), "RTX 4090");
   EXPECT_EQ(card_of("h100-80gb"), "H100 SXM");
   EXPECT_EQ(card_of("L40S 48GB"), "L40S");

@@ -4,9 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
-#include <optional>
 #include <random>
-#include <vector>
 
 namespace ridgepoint {
 namespace {

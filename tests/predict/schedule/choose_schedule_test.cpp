@@ -9,14 +9,12 @@
 #include <map>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "models/transformer/transformer.h"
 #include "passes/memory/block_tensors.h"
 #include "predict/cards/datasheet.h"
 #include "predict/forecast.h"
 #include "predict/schedule/kept_sets.h"
-#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 namespace {

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
-#include <vector>
 
 #include "core/files/file.h"
 #include "interchange/huggingface/named_model.h"

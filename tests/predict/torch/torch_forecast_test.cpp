@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,7 +12,6 @@
 #include "core/files/file.h"
 #include "memory/caching_allocator.h"
 #include "models/toy_model.h"
-#include "models/transformer/transformer.h"
 #include "predict/torch/autograd/autograd.h"
 #include "predict/torch/functions/functions.h"
 #include "ridgepoint/core/error.h"
@@ -29,12 +27,10 @@ constexpr double kMiB = 1048576;
 
 RunConfig config_of(TransformerConfig model, std::int64_t batch, Mode mode = Mode::step,
                     Precision precision = Precision::fp32, PlanAs as = PlanAs::torch) {
-  RunConfig config;
-  config.device = "null";
-  config.workload = std::make_shared<Transformer>(std::move(model), batch);
-  config.compile = {.mode = mode, .precision = precision};
-  config.plan_as = as;
-  return config;
+  return {.device = "null",
+          .workload = std::make_shared<Transformer>(std::move(model), batch),
+          .compile = {.mode = mode, .precision = precision},
+          .plan_as = as};
 }
 
 TransformerConfig preset(const char* name, std::int64_t context = 256,

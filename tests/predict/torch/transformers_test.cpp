@@ -205,12 +205,10 @@ TEST(TorchTransformersPeak, has_the_logits_of_the_iteration_before_where_they_ar
 }
 
 RunConfig config_of(const TransformerConfig& model, ridgepoint::Checkpoint checkpoint = ridgepoint::Checkpoint::none) {
-  RunConfig config;
-  config.device = "null";
-  config.workload = std::make_shared<Transformer>(model, 4);
-  config.compile = {.mode = Mode::step, .precision = Precision::bf16, .checkpoint = checkpoint};
-  config.plan_as = PlanAs::torch_fused;
-  return config;
+  return {.device = "null",
+          .workload = std::make_shared<Transformer>(model, 4),
+          .compile = {.mode = Mode::step, .precision = Precision::bf16, .checkpoint = checkpoint},
+          .plan_as = PlanAs::torch_fused};
 }
 
 TransformerConfig known(const char* name, std::int64_t context, AttentionVariant attention = AttentionVariant::flash) {

@@ -24,13 +24,11 @@ RunConfig toy(Mode mode = Mode::step) {
   model.heads = 2;
   model.vocab = 50;
   model.context = 8;
-  RunConfig config;
-  config.device = "cpu";
-  config.compile.mode = mode;
-  config.workload = std::make_shared<Transformer>(model, 2);
-  config.warmup = 1;
-  config.steps = 7;
-  return config;
+  return {.device = "cpu",
+          .workload = std::make_shared<Transformer>(model, 2),
+          .compile = {.mode = mode},
+          .warmup = 1,
+          .steps = 7};
 }
 
 std::vector<Record> measure(const RunConfig& config, const FakePython& python,

@@ -21,13 +21,11 @@ namespace {
 const TransformerConfig kPlanned{"custom", 50, 8, 16, 24, 3, 2};
 
 RunConfig run_of(const TransformerConfig& model, std::int64_t batch, CompileOptions compile = {.mode = Mode::step}) {
-  RunConfig config;
-  config.device = "null";
-  config.workload = std::make_shared<Transformer>(model, batch);
-  config.compile = std::move(compile);
-  config.warmup = 1;
-  config.steps = 2;
-  return config;
+  return {.device = "null",
+          .workload = std::make_shared<Transformer>(model, batch),
+          .compile = std::move(compile),
+          .warmup = 1,
+          .steps = 2};
 }
 
 // What so many runs on the CPU take.

@@ -27,15 +27,13 @@ using testing::RankThreads;
 constexpr std::size_t kRanks = 2;
 
 RunConfig toy(RankThreads& threads, std::size_t rank) {
-  RunConfig config;
-  config.device = "cpu";
-  config.device_options.threads = 1;
-  config.workload = std::make_shared<Transformer>(TransformerConfig{"custom", 50, 8, 16, 24, 1, 2}, 2);
-  config.compile.parallel = {.data = kRanks, .rank = static_cast<std::int64_t>(rank)};
-  config.group = threads.process_group(rank);
-  config.warmup = 1;
-  config.steps = 3;
-  return config;
+  return {.device = "cpu",
+          .device_options = {.threads = 1, .memory_limit_bytes = {}},
+          .workload = std::make_shared<Transformer>(TransformerConfig{"custom", 50, 8, 16, 24, 1, 2}, 2),
+          .compile = {.mode = Mode::step, .parallel = {.data = kRanks, .rank = static_cast<std::int64_t>(rank)}},
+          .warmup = 1,
+          .steps = 3,
+          .group = threads.process_group(rank)};
 }
 
 // The records of a step on every rank, of which `change` makes the configuration a special one.

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <random>
 #include <vector>
 
-#include "ridgepoint/record/record.h"
 #include "support/matchers.h"
 
 namespace ridgepoint {
@@ -199,11 +197,7 @@ Result sample(const RunConfig& config, const std::function<double(std::size_t)>&
 }
 
 RunConfig until(double half_width, std::int64_t steps = 1'000'000, double limit_seconds = 1e6) {
-  RunConfig config;
-  config.until = half_width;
-  config.until_limit_seconds = limit_seconds;
-  config.steps = steps;
-  return config;
+  return {.steps = steps, .until = half_width, .until_limit_seconds = limit_seconds};
 }
 
 double steady(std::size_t) { return 10; }

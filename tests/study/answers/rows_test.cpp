@@ -1,10 +1,5 @@
 #include "study/answers/rows.h"
 
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "study/answer_rows.h"
 #include "support/matchers.h"
 

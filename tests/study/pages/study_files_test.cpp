@@ -1,8 +1,6 @@
 #include "study/pages/study_files.h"
 
 #include <algorithm>
-#include <string>
-#include <vector>
 
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"

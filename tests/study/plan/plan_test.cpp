@@ -2,8 +2,6 @@
 #include "study/plan/plan.h"
 
 #include <algorithm>
-#include <string>
-#include <vector>
 
 #include "predict/cards/datasheet.h"
 #include "ridgepoint/core/error.h"

@@ -1,9 +1,13 @@
 // Runs the built `ridgepoint` as a child process and catches what it prints.
 #pragma once
 
+#include <gmock/gmock.h>
 #include <sys/types.h>
 
+#include <ostream>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "core/files/temporary_folder.h"
@@ -15,6 +19,36 @@ struct ProgramResult {
   std::string output;
   std::string error;  // without the warning of a busy processor
 };
+
+inline void PrintTo(const ProgramResult& result, std::ostream* out) {
+  *out << "exit code " << result.exit_code << ", output:\n" << result.output << "\nerror:\n" << result.error;
+}
+
+// A text stands for any that has it.
+template <typename Text>
+auto text_matcher(const Text& text) {
+  if constexpr (std::is_convertible_v<const Text&, std::string_view>) {
+    return ::testing::HasSubstr(std::string(std::string_view(text)));
+  } else {
+    return text;
+  }
+}
+
+// Matchers of how a program ended: with an exit code and such a standard error or output; or well, with such an error.
+template <typename Text>
+auto fails(int exit_code, const Text& error) {
+  return ::testing::AllOf(::testing::Field("exit_code", &ProgramResult::exit_code, exit_code),
+                          ::testing::Field("error", &ProgramResult::error, text_matcher(error)));
+}
+template <typename Text>
+auto prints(const Text& output, int exit_code = 0) {
+  return ::testing::AllOf(::testing::Field("exit_code", &ProgramResult::exit_code, exit_code),
+                          ::testing::Field("output", &ProgramResult::output, text_matcher(output)));
+}
+template <typename Text>
+auto warns(const Text& error) {
+  return fails(0, error);
+}
 
 // A child process. The destructor kills it if it is still running.
 class ChildProgram {

@@ -1,21 +1,19 @@
 #include "backends/cpu/attention/blocks.h"
 
-#include <fmt/format.h>
-
 #include <dnnl.hpp>
 
 #include "backends/cpu/matmul/matmul.h"
 #include "backends/cpu/matmul/onednn.h"
+#include "core/text/throw_error.h"
 #include "ops/attention_form.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cpu {
 namespace {
 
 void require_success(dnnl_status_t status, const BlockProduct& product) {
   if (status == dnnl_success) return;
-  throw Error(fmt::format("oneDNN failed at a {} x {} x {} matrix product of attention (status {})", product.rows,
-                          product.columns, product.inner, static_cast<int>(status)));
+  throw_error("oneDNN failed at a {} x {} x {} matrix product of attention (status {})", product.rows, product.columns,
+              product.inner, static_cast<int>(status));
 }
 
 class SgemmProducts : public BlockProducts {

@@ -1,12 +1,11 @@
 #include "backends/cpu/matmul/one_thread.h"
 
 #include <dnnl.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 
 #include "backends/cpu/matmul/onednn.h"
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint::cpu {
 
@@ -21,8 +20,8 @@ void multiply(const ProductSizes& sizes, Factor<float> a, Factor<float> b, float
       dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', sizes.rows, sizes.columns, sizes.inner, 1.0F,
                  a.first, a.stride, b.first, b.stride, adds ? 1.0F : 0.0F, c, stride);
   if (status == dnnl_success) return;
-  throw Error(fmt::format("oneDNN failed at a {} x {} x {} matrix product (status {})", sizes.rows, sizes.columns,
-                          sizes.inner, static_cast<int>(status)));
+  throw_error("oneDNN failed at a {} x {} x {} matrix product (status {})", sizes.rows, sizes.columns, sizes.inner,
+              static_cast<int>(status));
 }
 
 template <>

@@ -2,7 +2,6 @@
 // divides the work itself) this is 5 to 15 % faster on the shapes of a Transformer, twice as fast where a row stride is
 // a multiple of 3072 elements, and a quarter faster on the small matrices of attention (bench/matmul_bench.cpp).
 #include <dnnl.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
@@ -12,8 +11,8 @@
 #include "backends/cpu/matmul/onednn.h"
 #include "backends/cpu/matmul/pieces.h"
 #include "backends/cpu/tile/functions/functions.h"
+#include "core/text/throw_error.h"
 #include "core/threads/parallel.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cpu {
 namespace {
@@ -199,10 +198,9 @@ class SgemmMatmul : public Kernel {
         dnnl_sgemm(a_.blas.transposed ? 'T' : 'N', b_.blas.transposed ? 'T' : 'N', rows.end - rows.begin,
                    columns.end - columns.begin, problem_.a.columns, 1.0F, a, a_.blas.leading, b, b_.blas.leading,
                    problem_.adds ? 1.0F : 0.0F, c, c_.blas.leading);
-    if (status != dnnl_success) {
-      throw Error(fmt::format("oneDNN failed at a {} x {} x {} matrix product (status {})", problem_.c.rows,
-                              problem_.c.columns, problem_.a.columns, static_cast<int>(status)));
-    }
+    if (status != dnnl_success)
+      throw_error("oneDNN failed at a {} x {} x {} matrix product (status {})", problem_.c.rows, problem_.c.columns,
+                  problem_.a.columns, static_cast<int>(status));
   }
 
   MatmulProblem problem_;

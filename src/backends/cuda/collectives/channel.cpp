@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
+#include "core/text/throw_error.h"
 #include "core/threads/deadline.h"
 #include "core/warning.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -29,11 +29,10 @@ void require_same_card(const CardFacts& card, ProcessGroup& group) {
   const std::vector<std::string> names = group.all_gather(card.name, "names of cards");
   const auto other = std::ranges::find_if(names, [&](const std::string& name) { return name != names.front(); });
   if (other == names.end()) return;
-  throw Error(
-      fmt::format("the ranks have different cards: rank 0 has {}, rank {} has {}; choose cards of one kind with "
-                  "CUDA_VISIBLE_DEVICES, or run on machines of one kind",
-                  names.front(), other - names.begin(), *other),
-      ErrorKind::usage);
+  throw_error(ErrorKind::usage,
+              "the ranks have different cards: rank 0 has {}, rank {} has {}; choose cards of one kind with "
+              "CUDA_VISIBLE_DEVICES, or run on machines of one kind",
+              names.front(), other - names.begin(), *other);
 }
 
 // NCCL finds the other ranks over the network, for which it may choose one that does not reach them.

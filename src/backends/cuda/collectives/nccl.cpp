@@ -1,11 +1,9 @@
 #include "backends/cuda/collectives/nccl.h"
 
-#include <fmt/format.h>
-
 #include <cstdlib>
 
 #include "backends/cuda/libraries/shared_library.h"
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -21,12 +19,11 @@ void register_nothing_of_graphs() { ::setenv("NCCL_GRAPH_REGISTER", "0", 0); }
 Nccl load() {
   register_nothing_of_graphs();  // NCCL reads it once
   const SharedLibrary library(kFile);
-  if (!library.is_open()) {
-    throw Error(fmt::format("several ranks on GPUs need NCCL, and {} could not be opened ({}); install it (NVIDIA's "
-                            "package libnccl2), or add its folder to LD_LIBRARY_PATH",
-                            kFile, library.reason()),
-                ErrorKind::unsupported);
-  }
+  if (!library.is_open())
+    throw_error(ErrorKind::unsupported,
+                "several ranks on GPUs need NCCL, and {} could not be opened ({}); install it (NVIDIA's "
+                "package libnccl2), or add its folder to LD_LIBRARY_PATH",
+                kFile, library.reason());
   Nccl table;
 #define RIDGEPOINT_NCCL_FIND(name) library.load(table.name, #name)
   RIDGEPOINT_NCCL_FIND(ncclGetVersion);
@@ -61,8 +58,7 @@ const Nccl& nccl() {
 
 void check(NcclStatus status, std::string_view doing) {
   if (status == NcclStatus::success) return;
-  throw Error(fmt::format("NCCL could not {}: {} ({})", doing, nccl().ncclGetErrorString(status),
-                          nccl().ncclGetLastError(nullptr)));
+  throw_error("NCCL could not {}: {} ({})", doing, nccl().ncclGetErrorString(status), nccl().ncclGetLastError(nullptr));
 }
 
 }  // namespace ridgepoint::cuda

@@ -9,7 +9,7 @@
 
 #include "backends/cuda/libraries/kernel_images.h"
 #include "core/first_call_clock.h"
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -116,19 +116,17 @@ void hold_to_capability(CardFacts& card, std::string_view capability) {
     }
     taken += (taken.empty() ? "" : ", ") + text_of(known.capability);
   }
-  throw Error(fmt::format("{} is '{}'; set it to a compute capability that GPU {} ({}) can stand for, {}, or unset it",
-                          kCapabilityVariable, capability, card.ordinal, card.name, taken),
-              ErrorKind::usage);
+  throw_error(ErrorKind::usage,
+              "{} is '{}'; set it to a compute capability that GPU {} ({}) can stand for, {}, or unset it",
+              kCapabilityVariable, capability, card.ordinal, card.name, taken);
 }
 
 CardFacts card_facts(int ordinal) {
   const Driver& table = cuda::driver();
   int count = 0;
   check(table.cuDeviceGetCount(&count), "count the GPUs");
-  if (ordinal < 0 || ordinal >= count) {
-    throw Error(fmt::format("there is no GPU {}: this machine has {}, numbered from 0", ordinal, count),
-                ErrorKind::usage);
-  }
+  if (ordinal < 0 || ordinal >= count)
+    throw_error(ErrorKind::usage, "there is no GPU {}: this machine has {}, numbered from 0", ordinal, count);
   CUdevice device = 0;
   check(table.cuDeviceGet(&device, ordinal), "open the GPU");
   return read_facts(table, device, ordinal);
@@ -136,10 +134,9 @@ CardFacts card_facts(int ordinal) {
 
 void require_supported(const CardFacts& card) {
   if (card.capability.number() >= kLeastCapability) return;
-  throw Error(fmt::format("GPU {} ({}) has compute capability {}.{}; the kernels need {}.{} (Ampere) or newer",
-                          card.ordinal, card.name, card.capability.major, card.capability.minor, kLeastCapability / 10,
-                          kLeastCapability % 10),
-              ErrorKind::unsupported);
+  throw_error(ErrorKind::unsupported,
+              "GPU {} ({}) has compute capability {}.{}; the kernels need {}.{} (Ampere) or newer", card.ordinal,
+              card.name, card.capability.major, card.capability.minor, kLeastCapability / 10, kLeastCapability % 10);
 }
 
 void require_kernels() {
@@ -300,7 +297,7 @@ CUfunction CudaContext::kernel(std::string_view image, const char* function_name
     for (const KernelImage& candidate : kernel_images()) {
       if (candidate.name == image) data = candidate.data;
     }
-    if (data == nullptr) throw Error(fmt::format("this program was built without the kernels '{}'", image));
+    if (data == nullptr) throw_error("this program was built without the kernels '{}'", image);
     const InStage in_stage(FirstCallStage::kernels);
     found = modules_.emplace(image, std::make_unique<Module>(*this, data, std::string(image))).first;
   }

@@ -1,14 +1,12 @@
 // Helpers for the host side of hand-written kernels.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <cstdint>
 #include <initializer_list>
 
 #include "backends/cuda/driver/context.h"
 #include "core/rounding.h"
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint::cuda {
 
@@ -52,8 +50,7 @@ inline unsigned block_count(std::int64_t items, std::int64_t per_block) {
 // a grid, which has at most 65535 blocks.
 inline void require_at_most(std::int64_t size, std::int64_t largest, const char* what) {
   if (size <= largest) return;
-  throw Error(fmt::format("{} is {}, but CUDA kernels support at most {}", what, size, largest),
-              ErrorKind::unsupported);
+  throw_error(ErrorKind::unsupported, "{} is {}, but CUDA kernels support at most {}", what, size, largest);
 }
 inline int checked_int(std::int64_t size, const char* what) {
   require_at_most(size, (std::int64_t{1} << 31) - (std::int64_t{1} << 16), what);

@@ -12,9 +12,9 @@
 #include "backends/cuda/driver/kernel_cache.h"
 #include "backends/cuda/kernels/rates.h"
 #include "backends/cuda/libraries/nvrtc.h"
+#include "core/text/throw_error.h"
 #include "lowering/row_program.h"
 #include "ops/rule.h"
-#include "ridgepoint/core/error.h"
 #include "runtime/execution/unfused_body.h"
 
 namespace ridgepoint::cuda {
@@ -48,9 +48,8 @@ GeneratedNode generate(const KernelSpec& spec, GeneratorTarget target) {
     std::string operands;
     for (const Value value : spec.node.inputs)
       operands += (operands.empty() ? "" : ", ") + spec.graph.type(value).to_string();
-    throw Error(fmt::format("no CUDA kernel takes '{}' of {} in '{}'; run it on the CPU", name(spec.node.op), operands,
-                            spec.graph.scope_name(spec.node)),
-                ErrorKind::unsupported);
+    throw_error(ErrorKind::unsupported, "no CUDA kernel takes '{}' of {} in '{}'; run it on the CPU",
+                name(spec.node.op), operands, spec.graph.scope_name(spec.node));
   }
   GeneratedNode node;
   for (const RowProgram& program : *programs) {

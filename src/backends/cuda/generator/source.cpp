@@ -4,7 +4,7 @@
 
 #include "backends/cuda/generator/types.h"
 #include "backends/cuda/generator/variants.h"
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -336,11 +336,9 @@ std::string Generation::unused_entry(std::string_view variant) const {
 
 void Generation::add_kernel(const KernelHeader& header, const BodyPrinter& body, const Code& code,
                             const std::vector<int>& written) {
-  if (header.grid > kMaxGrid) {
-    throw Error(fmt::format("a kernel for '{}' would need {} thread blocks, but a launch has at most {}", name_,
-                            header.grid, kMaxGrid),
-                ErrorKind::unsupported);
-  }
+  if (header.grid > kMaxGrid)
+    throw_error(ErrorKind::unsupported, "a kernel for '{}' would need {} thread blocks, but a launch has at most {}",
+                name_, header.grid, kMaxGrid);
   GeneratedLaunch launch;
   launch.entry = unused_entry(header.variant);
   launch.grid = static_cast<unsigned>(header.grid);

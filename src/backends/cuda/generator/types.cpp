@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -101,8 +101,7 @@ std::string formula(Op op, DType dtype, const std::string& a, const std::string&
     case Op::less: return fmt::format("{} < {}", a, b);
     case Op::less_equal: return fmt::format("{} <= {}", a, b);
     case Op::where: return fmt::format("{} ? {} : {}", a, b, c);
-    default:
-      throw Error(fmt::format("the kernel generator has no formula for op '{}'", name(op)), ErrorKind::unsupported);
+    default: throw_error(ErrorKind::unsupported, "the kernel generator has no formula for op '{}'", name(op));
   }
 }
 

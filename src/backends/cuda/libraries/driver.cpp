@@ -7,7 +7,7 @@
 
 #include "backends/cuda/libraries/kernel_images.h"
 #include "backends/cuda/libraries/shared_library.h"
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -105,9 +105,9 @@ const Driver& driver() {
 }
 
 void throw_driver_error(CUresult result, const char* doing, const char* object) {
-  throw Error(fmt::format("CUDA could not {}{}{}: {}{}", doing, object != nullptr ? " " : "",
-                          object != nullptr ? object : "", describe(driver(), result), advice(result)),
-              result == CUDA_ERROR_OUT_OF_MEMORY ? ErrorKind::out_of_memory : ErrorKind::failure);
+  throw_error(result == CUDA_ERROR_OUT_OF_MEMORY ? ErrorKind::out_of_memory : ErrorKind::failure,
+              "CUDA could not {}{}{}: {}{}", doing, object != nullptr ? " " : "", object != nullptr ? object : "",
+              describe(driver(), result), advice(result));
 }
 
 }  // namespace ridgepoint::cuda

@@ -5,15 +5,16 @@
 #include <algorithm>
 #include <memory>
 
+#include "core/text/throw_error.h"
+
 namespace ridgepoint::cuda {
 
 Nvrtc::Nvrtc() : library_(toolkit_library("nvrtc")) {
-  if (!library_.is_open()) {
-    throw Error(fmt::format("NVIDIA's run-time compiler is missing ({}); install the CUDA {} toolkit's NVRTC, or set "
-                            "CUDA_HOME to the toolkit's folder",
-                            library_.reason(), toolkit_major()),
-                ErrorKind::unsupported);
-  }
+  if (!library_.is_open())
+    throw_error(ErrorKind::unsupported,
+                "NVIDIA's run-time compiler is missing ({}); install the CUDA {} toolkit's NVRTC, or set "
+                "CUDA_HOME to the toolkit's folder",
+                library_.reason(), toolkit_major());
 #define RIDGEPOINT_NVRTC_FIND(result, name, ...) library_.load(call_.name, #name, "; install a newer CUDA toolkit");
   RIDGEPOINT_NVRTC_FUNCTIONS(RIDGEPOINT_NVRTC_FIND)
 #undef RIDGEPOINT_NVRTC_FIND
@@ -43,12 +44,10 @@ std::string Nvrtc::architecture_option(int architecture) const {
   for (const int known : architectures_) {
     if (known < architecture) newest = std::max(newest, known);
   }
-  if (newest == 0) {
-    throw Error(fmt::format("NVRTC {} does not support compute capability {}.{}; the oldest that it supports is {}.{}",
-                            version_, architecture / 10, architecture % 10, architectures_.front() / 10,
-                            architectures_.front() % 10),
-                ErrorKind::unsupported);
-  }
+  if (newest == 0)
+    throw_error(ErrorKind::unsupported,
+                "NVRTC {} does not support compute capability {}.{}; the oldest that it supports is {}.{}", version_,
+                architecture / 10, architecture % 10, architectures_.front() / 10, architectures_.front() % 10);
   return fmt::format("--gpu-architecture=compute_{}", newest);
 }
 
@@ -66,8 +65,7 @@ CompiledImage Nvrtc::compile(const std::string& source, const std::string& sourc
 
   const auto check = [&](nvrtcResult result, std::string_view what) {
     if (result == NVRTC_SUCCESS) return;
-    throw Error(
-        fmt::format("NVRTC could not {} kernel '{}': {}", what, source_name, call_.nvrtcGetErrorString(result)));
+    throw_error("NVRTC could not {} kernel '{}': {}", what, source_name, call_.nvrtcGetErrorString(result));
   };
   nvrtcProgram program = nullptr;
   check(call_.nvrtcCreateProgram(&program, source.c_str(), source_name.c_str(), 0, nullptr, nullptr), "read");

@@ -13,7 +13,7 @@
 
 #include "backends/cuda/libraries/kernel_images.h"
 #include "core/first_call_clock.h"
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -77,7 +77,7 @@ SharedLibrary::SharedLibrary(std::string_view file) : file_(file) {
 void* SharedLibrary::find(const char* symbol) const { return dlsym(handle_, symbol); }
 
 void SharedLibrary::refuse(const char* symbol, std::string_view advice) const {
-  throw Error(fmt::format("{} has no function {}{}", file_, symbol, advice), ErrorKind::unsupported);
+  throw_error(ErrorKind::unsupported, "{} has no function {}{}", file_, symbol, advice);
 }
 
 }  // namespace ridgepoint::cuda

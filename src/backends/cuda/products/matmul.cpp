@@ -10,8 +10,8 @@
 #include "backends/cuda/products/choice/plan.h"
 #include "backends/cuda/products/choice/search.h"
 #include "backends/cuda/products/operands/mapping.h"
+#include "core/text/throw_error.h"
 #include "core/types/float8.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -30,15 +30,14 @@ constexpr int kRowScalesCapability = 90;  // that alone has algorithms for scale
 void require_tensor_cores(const CardFacts& card, const MatmulProblem& problem) {
   const bool asks = problem.tf32 || problem.a.dtype == DType::bf16;
   if (!asks || card.capability.major >= 8) return;
-  throw Error(fmt::format("{} does not support {}, which needs compute capability 8.0; use --dtype fp32 or fp16",
-                          card.name, problem.tf32 ? "tf32" : "bf16"),
-              ErrorKind::unsupported);
+  throw_error(ErrorKind::unsupported,
+              "{} does not support {}, which needs compute capability 8.0; use --dtype fp32 or fp16", card.name,
+              problem.tf32 ? "tf32" : "bf16");
 }
 
 void require_aligned(std::string_view kernel, const void* address) {
   if (reinterpret_cast<std::uintptr_t>(address) % kMatmulAlignmentBytes != 0) [[unlikely]] {
-    throw Error(
-        fmt::format("an operand of {} does not begin at a multiple of {} bytes", kernel, kMatmulAlignmentBytes));
+    throw_error("an operand of {} does not begin at a multiple of {} bytes", kernel, kMatmulAlignmentBytes);
   }
 }
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "backends/cuda/libraries/shared_library.h"
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -32,12 +32,11 @@ std::string_view advice(CUptiResult result) {
 
 Cupti open_cupti(std::string_view file) {
   const SharedLibrary library(file);
-  if (!library.is_open()) {
-    throw Error(fmt::format("profiling a GPU needs {}, which could not be opened ({}); install the CUDA {} "
-                            "toolkit's CUPTI, or add its folder to LD_LIBRARY_PATH",
-                            file, library.reason(), toolkit_major()),
-                ErrorKind::unsupported);
-  }
+  if (!library.is_open())
+    throw_error(ErrorKind::unsupported,
+                "profiling a GPU needs {}, which could not be opened ({}); install the CUDA {} "
+                "toolkit's CUPTI, or add its folder to LD_LIBRARY_PATH",
+                file, library.reason(), toolkit_major());
   Cupti table;
 #define RIDGEPOINT_CUPTI_FIND(name, ...) library.load(table.name, #name);
   RIDGEPOINT_CUPTI_FUNCTIONS(RIDGEPOINT_CUPTI_FIND)
@@ -53,9 +52,8 @@ const Cupti& cupti() {
 void throw_cupti_error(const Cupti& table, CUptiResult result, const char* doing) {
   const char* words = nullptr;
   table.cuptiGetResultString(result, &words);
-  throw Error(fmt::format("CUPTI could not {}: {}{}", doing,
-                          words != nullptr ? words : fmt::format("error {}", static_cast<int>(result)), advice(result)),
-              ErrorKind::unsupported);
+  throw_error(ErrorKind::unsupported, "CUPTI could not {}: {}{}", doing,
+              words != nullptr ? words : fmt::format("error {}", static_cast<int>(result)), advice(result));
 }
 
 }  // namespace ridgepoint::cuda

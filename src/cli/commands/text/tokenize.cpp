@@ -17,12 +17,12 @@
 #include "core/seconds_since.h"
 #include "core/text/json.h"
 #include "core/text/text.h"
+#include "core/text/throw_error.h"
 #include "core/threads/parallel.h"
 #include "interchange/tokenizer/tokenizer.h"
 #include "interchange/tokenizer/train_bpe.h"
 #include "interchange/tokens/documents.h"
 #include "interchange/tokens/token_file.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cli {
 namespace {
@@ -228,7 +228,7 @@ class Tokenize : public Command {
         try {
           trainer.add(documents[i]);
         } catch (const Error& error) {
-          throw Error(fmt::format("'{}': {}", path, error.what()), error.kind());
+          throw_error(error.kind(), "'{}': {}", path, error.what());
         }
       }
     }

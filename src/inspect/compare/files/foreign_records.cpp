@@ -1,7 +1,5 @@
 #include "inspect/compare/files/foreign_records.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -13,8 +11,8 @@
 #include "core/files/file.h"
 #include "core/text/nearest.h"
 #include "core/text/text.h"
+#include "core/text/throw_error.h"
 #include "record/fields.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -39,7 +37,7 @@ std::vector<Cells> split(std::string_view text) {
       cell += c;
     }
   }
-  if (is_quoted) throw Error(fmt::format("row {} has a quotation mark that is not closed", lines.size() - 1));
+  if (is_quoted) throw_error("row {} has a quotation mark that is not closed", lines.size() - 1);
   std::erase_if(lines, [](const Cells& cells) { return cells.size() == 1 && trimmed(cells.front()).empty(); });
   return lines;
 }
@@ -49,7 +47,7 @@ void require_distinct(const Cells& heading) {
   std::set<std::string_view> names;
   for (const std::string& name : heading) {
     if (!names.insert(trimmed(name)).second)
-      throw Error(fmt::format("two columns are called '{}'; rename one of them", trimmed(name)));
+      throw_error("two columns are called '{}'; rename one of them", trimmed(name));
   }
 }
 
@@ -60,10 +58,9 @@ std::vector<Json> parse_csv_rows(std::string_view text) {
   if (!lines.empty()) require_distinct(lines.front());
   std::vector<Json> rows;
   for (std::size_t i = 1; i < lines.size(); ++i) {
-    if (lines[i].size() != lines[0].size()) {
-      throw Error(fmt::format("row {} has {} cells and the heading has {}; every row needs one for each column", i,
-                              lines[i].size(), lines[0].size()));
-    }
+    if (lines[i].size() != lines[0].size())
+      throw_error("row {} has {} cells and the heading has {}; every row needs one for each column", i, lines[i].size(),
+                  lines[0].size());
     auto& row = rows.emplace_back(Json::object()).get_ref<Json::object_t&>();
     for (std::size_t c = 0; c < lines[0].size(); ++c) row.emplace_back(trimmed(lines[0][c]), trimmed(lines[i][c]));
   }
@@ -124,27 +121,24 @@ void check_field(const std::string& field) {
   std::vector<std::string_view> names;
   for (const auto& [name, type] : fields_of_records()) names.push_back(name);
   if (std::ranges::find(names, field) != names.end()) return;
-  throw Error(fmt::format("'{}' is not a field of a record that a mapping can fill{}; docs/record.md lists the fields",
-                          field, hint(field, names)));
+  throw_error("'{}' is not a field of a record that a mapping can fill{}; docs/record.md lists the fields", field,
+              hint(field, names));
 }
 
 Mapping::Entry parse_entry(const std::string& field, const Json& value) {
   check_field(field);
   if (value.is_number() || value.is_boolean()) return {field, value};
-  if (!value.is_string() || trimmed(value.get<std::string>()).empty()) {
-    throw Error(
-        fmt::format("'{}' must be the name of a column, as \"column\" or \"column * 0.001\", or a constant, as "
-                    "\"= text\" or a number",
-                    field));
-  }
+  if (!value.is_string() || trimmed(value.get<std::string>()).empty())
+    throw_error(
+        "'{}' must be the name of a column, as \"column\" or \"column * 0.001\", or a constant, as "
+        "\"= text\" or a number",
+        field);
   const std::string text(trimmed(value.get<std::string>()));
   if (text.starts_with('=')) return {field, Json(trimmed(text.substr(1)))};
   const std::size_t star = text.rfind('*');
   if (star == std::string::npos) return {field, Mapping::Column{text, 1}};
   const std::optional<double> factor = number_in(text.substr(star + 1));
-  if (!factor) {
-    throw Error(fmt::format("'{}': '{}' has no number after '*'; write \"column * 0.001\"", field, text));
-  }
+  if (!factor) throw_error("'{}': '{}' has no number after '*'; write \"column * 0.001\"", field, text);
   return {field, Mapping::Column{std::string(trimmed(text.substr(0, star))), *factor}};
 }
 
@@ -168,8 +162,8 @@ const Json& value_of(const Json& row, const Mapping::Entry& entry, const Mapping
   std::vector<std::string> keys;
   for (const auto& [key, value] : row.items()) keys.push_back(key);
   names.assign(keys.begin(), keys.end());
-  throw Error(fmt::format("there is no column '{}', which '{}' maps to '{}'{}", column, mapping.path, entry.field,
-                          hint(column, names)));
+  throw_error("there is no column '{}', which '{}' maps to '{}'{}", column, mapping.path, entry.field,
+              hint(column, names));
 }
 
 double factor_of(const Mapping::Entry& entry) {
@@ -181,7 +175,7 @@ double to_number(const Json& value, const std::string& field) {
   std::optional<double> number;
   if (value.is_number()) number = value.get<double>();
   if (value.is_string()) number = number_in(value.get<std::string>());
-  if (!number) throw Error(fmt::format("'{}' needs a number, and the value is {}", field, dump_json(value)));
+  if (!number) throw_error("'{}' needs a number, and the value is {}", field, dump_json(value));
   return *number;
 }
 
@@ -213,7 +207,7 @@ Json to_field(const Json& value, const Mapping::Entry& entry, FieldType type) {
   const double whole = std::round(number);
   constexpr double kMost = 9e18;
   if (!(std::abs(number - whole) <= 1e-6 * std::max(1.0, std::abs(number))) || std::abs(whole) > kMost)
-    throw Error(fmt::format("'{}' needs a whole number, and the value is {}", entry.field, number));
+    throw_error("'{}' needs a whole number, and the value is {}", entry.field, number);
   return static_cast<std::int64_t>(whole);
 }
 
@@ -269,10 +263,10 @@ Mapping read_mapping(const std::string& path) {
     for (const auto& [field, value] : document.items()) mapping.entries.push_back(parse_entry(field, value));
     const std::set<std::string> fields = mapping.fields();
     if (!fields.contains(std::string(kSamples)) && !fields.contains(std::string(kMedian)))
-      throw Error(fmt::format("it names no times; map '{}' (one time an iteration) or '{}'", kSamples, kMedian));
+      throw_error("it names no times; map '{}' (one time an iteration) or '{}'", kSamples, kMedian);
     return mapping;
   } catch (const Error& error) {
-    throw Error(fmt::format("mapping '{}': {}", path, error.what()));
+    throw_error("mapping '{}': {}", path, error.what());
   }
 }
 
@@ -291,7 +285,7 @@ std::vector<Record> map_json(const std::vector<Json>& rows, const Mapping& mappi
       std::vector<double>& all = samples[place->second];
       all.insert(all.end(), row.samples.begin(), row.samples.end());
     } catch (const Error& error) {
-      throw Error(fmt::format("row {}: {}", i + 1, error.what()));
+      throw_error("row {}: {}", i + 1, error.what());
     }
   }
   for (std::size_t i = 0; i < records.size(); ++i) set_samples(records[i], samples[i]);

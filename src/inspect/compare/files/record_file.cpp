@@ -10,8 +10,8 @@
 #include "core/files/file.h"
 #include "core/text/json.h"
 #include "core/text/text.h"
+#include "core/text/throw_error.h"
 #include "inspect/compare/files/foreign_records.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -59,7 +59,7 @@ JsonRows parse_json_rows(std::string_view text) {
       found.rows.push_back(parse_json(line, fmt::format("line {}", line_number)));
     } catch (const JsonError& error) {
       if (!error.is_cut_off()) throw;
-      if (!is_last) throw Error(fmt::format("line {} is not JSON: it ends in the middle", line_number));
+      if (!is_last) throw_error("line {} is not JSON: it ends in the middle", line_number);
       found.cut_off = found.rows.size() + 1;
     }
   }
@@ -86,7 +86,7 @@ std::vector<Record> decode(const JsonRows& rows) {
       require_schema(row);
       records.push_back(record_from_json(dump_json(row)));
     } catch (const Error& error) {
-      throw Error(fmt::format("row {}: {}", records.size() + 1, error.what()));
+      throw_error("row {}: {}", records.size() + 1, error.what());
     }
   }
   return records;
@@ -136,7 +136,7 @@ RecordFile read_record_file(const std::string& path, const std::string& mapping_
   try {
     return read(path, without_byte_order_mark(text), mapping_path);
   } catch (const Error& error) {
-    throw Error(fmt::format("cannot compare '{}': {}", path, error.what()));
+    throw_error("cannot compare '{}': {}", path, error.what());
   }
 }
 

@@ -8,8 +8,8 @@
 
 #include "core/normal_quantile.h"
 #include "core/same_bits.h"
+#include "core/text/throw_error.h"
 #include "core/types/enum_names.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -164,10 +164,10 @@ std::string range_of(std::span<const StepReport> steps) {
 void require_same_data(const RecordFile& baseline, const RecordFile& file) {
   const std::string &a = baseline.history.steps.front().data, &b = file.history.steps.front().data;
   if (a.empty() || b.empty() || a == b) return;
-  throw Error(
-      fmt::format("'{}' was trained on other data than '{}' (their fingerprints are {} and {}), so their losses "
-                  "are not comparable; train both with the same --data, --validation-share and --context",
-                  file.path, baseline.path, b, a));
+  throw_error(
+      "'{}' was trained on other data than '{}' (their fingerprints are {} and {}), so their losses "
+      "are not comparable; train both with the same --data, --validation-share and --context",
+      file.path, baseline.path, b, a);
 }
 
 ComparedTraining compare(const RecordFile& baseline, const RecordFile& file, const TrainingCompareOptions& options,
@@ -175,10 +175,9 @@ ComparedTraining compare(const RecordFile& baseline, const RecordFile& file, con
   require_same_data(baseline, file);
   const std::span<const StepReport> before = baseline.history.steps, after = file.history.steps;
   const std::vector<Pair> pairs = common_steps(before, after);
-  if (pairs.empty()) {
-    throw Error(fmt::format("'{}' has {}, and '{}' {}: they have no step in common", baseline.path, range_of(before),
-                            file.path, range_of(after)));
-  }
+  if (pairs.empty())
+    throw_error("'{}' has {}, and '{}' {}: they have no step in common", baseline.path, range_of(before), file.path,
+                range_of(after));
   ComparedTraining row{.file = file.path,
                        .common_steps = std::ssize(pairs),
                        .first_step = pairs.front().other->step,
@@ -221,7 +220,7 @@ std::optional<double> ComparedTraining::memory_ratio() const {
 TrainingComparison compare_trainings(std::span<const RecordFile> files, const TrainingCompareOptions& options) {
   for (const RecordFile& file : files) {
     if (file.history.steps.empty())
-      throw Error(fmt::format("'{}' has records, and another file the steps of a training; compare either", file.path));
+      throw_error("'{}' has records, and another file the steps of a training; compare either", file.path);
   }
   if (files.size() < 2) throw Error("comparing trainings needs the steps of two; give a second file or folder");
   TrainingComparison comparison{options, files.front().path, {}, {}};

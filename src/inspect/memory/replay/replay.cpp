@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "core/text/text.h"
+#include "core/text/throw_error.h"
 #include "core/threads/parallel.h"
 #include "inspect/memory/contents.h"
 #include "inspect/memory/replay/driver_addresses.h"
 #include "inspect/memory/replay/requests.h"
 #include "memory/caching_allocator.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -226,20 +226,19 @@ AllocatorSetting allocator_setting(std::string_view text) {
 
 MemoryReplay replay_history(const Snapshot& snapshot, std::int64_t device, const MemoryAnalysis& analysis,
                             const ReplayOptions& options, const StopPoint& stop_point) {
-  if (history_of(snapshot, device).size() == 0) {
-    throw Error(
-        fmt::format("device {} has no history to replay: the file has its last state alone. "
-                    "torch.cuda.memory._record_memory_history() before the first allocation records one",
-                    device));
-  }
+  if (history_of(snapshot, device).size() == 0)
+    throw_error(
+        "device {} has no history to replay: the file has its last state alone. "
+        "torch.cuda.memory._record_memory_history() before the first allocation records one",
+        device);
   const RecordedRequests requests = requests_of(snapshot, device, analysis.lifetimes, options.without, stop_point);
   if (!options.without.empty() && requests.omitted_blocks == 0) {
     std::string categories;
     for (const MemoryShare& share : analysis.report.contents.categories)
       categories += fmt::format("{}{}", categories.empty() ? "" : ", ", share.name);
-    throw Error(fmt::format("no block of device {} has a frame with '{}', or this category; those at the peak are: {}",
-                            device, printable(options.without), categories),
-                ErrorKind::usage);
+    throw_error(ErrorKind::usage,
+                "no block of device {} has a frame with '{}', or this category; those at the peak are: {}", device,
+                printable(options.without), categories);
   }
   MemoryReplay replay;
   replay.allocations = requests.allocations;

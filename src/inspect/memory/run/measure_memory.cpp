@@ -1,17 +1,15 @@
 #include "inspect/memory/run/measure_memory.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <functional>
 #include <memory>
 #include <utility>
 
 #include "core/text/json.h"
+#include "core/text/throw_error.h"
 #include "inspect/memory/run/record_history.h"
 #include "ir/scope.h"
 #include "predict/formula.h"
-#include "ridgepoint/core/error.h"
 #include "run/session/ranks.h"
 #include "runtime/device/activity.h"
 #include "runtime/device/communicator.h"
@@ -123,10 +121,10 @@ class Run {
     const std::size_t events =
         HistoryRecorder::most_events(plan, static_cast<std::size_t>(config_.warmup + config_.steps));
     if (events <= kMostEvents) return events;
-    throw Error(fmt::format("the history of {} iterations would have up to {} events, and {} are recorded at most; "
-                            "give fewer --warmup and --steps",
-                            config_.warmup + config_.steps, events, kMostEvents),
-                ErrorKind::usage);
+    throw_error(ErrorKind::usage,
+                "the history of {} iterations would have up to {} events, and {} are recorded at most; "
+                "give fewer --warmup and --steps",
+                config_.warmup + config_.steps, events, kMostEvents);
   }
 
   // A rank that fails here leaves the others in a collective: none can go on.

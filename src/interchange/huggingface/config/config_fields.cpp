@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "core/files/file.h"
+#include "core/text/throw_error.h"
 #include "interchange/safetensors_names.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -58,7 +58,7 @@ bool ConfigFields::has(std::string_view key) const {
 }
 
 void ConfigFields::fail(std::string_view key, std::string_view problem) const {
-  throw Error(fmt::format("{} {}", quote_name(fmt::format("{}{}", prefix_, key)), problem));
+  throw_error("{} {}", quote_name(fmt::format("{}{}", prefix_, key)), problem);
 }
 
 void ConfigFields::note(std::string sentence) { notes_.push_back(std::move(sentence)); }
@@ -136,8 +136,7 @@ std::vector<std::string> ConfigFields::unread() const {
 
 Json parse_json_object(std::string_view text, std::string_view what) {
   Json json = parse_json(with_infinities_as_strings(text), what);
-  if (!json.is_object())
-    throw Error(fmt::format("{} holds no JSON object, but a value of the type {}", what, json.type_name()));
+  if (!json.is_object()) throw_error("{} holds no JSON object, but a value of the type {}", what, json.type_name());
   return json;
 }
 

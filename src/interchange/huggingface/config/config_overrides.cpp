@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "core/text/throw_error.h"
 #include "interchange/huggingface/config/config_fields.h"
 #include "interchange/safetensors_names.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -44,8 +44,8 @@ std::vector<ConfigOverride> parse_config_overrides(std::string_view text) {
   for (const std::string_view item : split_items(text)) {
     const std::size_t equals = item.find('=');
     if (equals == std::string_view::npos || equals == 0 || equals + 1 == item.size())
-      throw Error(fmt::format("{} is no field of a config.json with its value: num_hidden_layers=2", quote_name(item)),
-                  ErrorKind::usage);
+      throw_error(ErrorKind::usage, "{} is no field of a config.json with its value: num_hidden_layers=2",
+                  quote_name(item));
     overrides.push_back({std::string(item.substr(0, equals)), parse_value(item.substr(equals + 1))});
   }
   return overrides;
@@ -58,9 +58,8 @@ void override_fields(const std::vector<ConfigOverride>& overrides, Json& object)
     for (std::size_t dot = rest.find('.'); dot != std::string_view::npos; dot = rest.find('.')) {
       at = &(*at)[std::string(rest.substr(0, dot))];
       if (!at->is_object() && !at->is_null())
-        throw Error(fmt::format("{}: {} is no object", quote_name(key),
-                                quote_name(std::string_view(key).substr(0, key.size() - rest.size() + dot))),
-                    ErrorKind::usage);
+        throw_error(ErrorKind::usage, "{}: {} is no object", quote_name(key),
+                    quote_name(std::string_view(key).substr(0, key.size() - rest.size() + dot)));
       rest.remove_prefix(dot + 1);
     }
     (*at)[std::string(rest)] = value;

@@ -2,11 +2,9 @@
 #include <algorithm>
 #include <iterator>
 
-#include <fmt/format.h>
-
+#include "core/text/throw_error.h"
 #include "interchange/huggingface/families/family.h"
 #include "interchange/safetensors_names.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 
@@ -111,7 +109,7 @@ std::span<const std::string_view> modules_beside_text() { return kOtherModules; 
 const Family& family_of(const TransformerConfig& config) {
   const std::string& type = config.architecture.family;
   const Family* family = find_family(type.empty() ? "llama" : type);
-  if (family == nullptr) throw Error(fmt::format("the family {} is not supported", quote_name(type)));
+  if (family == nullptr) throw_error("the family {} is not supported", quote_name(type));
   return *family;
 }
 

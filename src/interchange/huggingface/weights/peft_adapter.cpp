@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "core/files/file.h"
+#include "core/text/throw_error.h"
 #include "core/threads/parallel.h"
 #include "interchange/huggingface/families/family.h"
 #include "interchange/huggingface/weights/weight_rows.h"
 #include "interchange/safetensors_names.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -81,7 +81,7 @@ std::string last_part(const std::string& name) { return name.substr(name.rfind('
 Json read_config(const fs::path& folder) {
   const fs::path path = folder / kPeftConfigFile;
   Json config = parse_json(read_file(path, kMostConfigBytes), fmt::format("'{}'", path.string()));
-  if (!config.is_object()) throw Error(fmt::format("'{}' is no object of JSON", path.string()));
+  if (!config.is_object()) throw_error("'{}' is no object of JSON", path.string());
   return config;
 }
 
@@ -89,15 +89,15 @@ template <typename Number>
 Number number_in(const Json& config, const char* key, const fs::path& folder) {
   const auto found = config.find(key);
   if (found == config.end() || !found->is_number() || found->get<double>() <= 0)
-    throw Error(fmt::format("'{}': '{}' must be a number above 0", (folder / kPeftConfigFile).string(), key));
+    throw_error("'{}': '{}' must be a number above 0", (folder / kPeftConfigFile).string(), key);
   return found->get<Number>();
 }
 
 // Throws Error for what makes another model than W + scale * B A.
 void check_kind(const Json& config, const fs::path& folder) {
   const auto refuse = [&](const std::string& what) {
-    throw Error(fmt::format("'{}' {}; low-rank adapters of linear layers alone are read",
-                            (folder / kPeftConfigFile).string(), what));
+    throw_error("'{}' {}; low-rank adapters of linear layers alone are read", (folder / kPeftConfigFile).string(),
+                what);
   };
   const Json type = config.value("peft_type", Json());
   if (type != "LORA") refuse(fmt::format("has the peft_type {}", dump_json(type)));
@@ -159,8 +159,8 @@ PeftTensors::PeftTensors(const TransformerConfig& config, const LoraOptions& opt
     sources_.push_back(std::move(sources));
   }
   if (!pairs.empty())
-    throw Error(fmt::format("PEFT has no layer for the adapters of '{}': no layer in the files of the model holds it",
-                            *pairs.begin()));
+    throw_error("PEFT has no layer for the adapters of '{}': no layer in the files of the model holds it",
+                *pairs.begin());
   for (AdaptedLayer& layer : adapted_layers(config, most_sources_ * options.rank)) {
     if (!adapted.contains(layer.name)) continue;
     const std::string name = std::string(kOuter) + layer.name;
@@ -235,10 +235,10 @@ fs::path base_of_adapter(const fs::path& adapter) {
   const fs::path outer = fs::absolute(adapter, ignored).lexically_normal().parent_path();
   fs::path parent = adapter.has_filename() ? outer : outer.parent_path();
   if (is_model(parent)) return parent;
-  throw Error(
-      fmt::format("the model {} that the adapter '{}' changes is not there; write its folder into "
-                  "'base_model_name_or_path' of {}",
-                  quote_name(base.string()), adapter.string(), kPeftConfigFile));
+  throw_error(
+      "the model {} that the adapter '{}' changes is not there; write its folder into "
+      "'base_model_name_or_path' of {}",
+      quote_name(base.string()), adapter.string(), kPeftConfigFile);
 }
 
 PeftAdapter::PeftAdapter(const fs::path& folder, const TransformerConfig& config)

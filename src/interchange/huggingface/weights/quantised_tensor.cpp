@@ -10,9 +10,9 @@
 
 #include "core/dynamic_code.h"
 #include "core/rounding.h"
+#include "core/text/throw_error.h"
 #include "interchange/huggingface/config/config_fields.h"
 #include "interchange/safetensors_names.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -118,7 +118,7 @@ QuantisedTensor::QuantisedTensor(const TensorFiles& files, std::string weight, s
 }
 
 void QuantisedTensor::fail(std::string_view problem) const {
-  throw Error(fmt::format("{} in '{}': {}", quote_name(weight_), files_.path().string(), problem));
+  throw_error("{} in '{}': {}", quote_name(weight_), files_.path().string(), problem);
 }
 
 HostTensor QuantisedTensor::tensor(const std::string& name, DType dtype, std::int64_t elements) const {

@@ -7,12 +7,12 @@
 #include <unordered_map>
 
 #include "core/files/file.h"
+#include "core/text/throw_error.h"
 #include "interchange/huggingface/config/quantisation.h"
 #include "interchange/huggingface/model_config.h"
 #include "interchange/huggingface/weights/model_weights.h"
 #include "interchange/huggingface/weights/published_weights.h"
 #include "interchange/huggingface/weights/weight_rows.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -37,8 +37,8 @@ void make_empty_folder(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder, error);
   if (!std::filesystem::is_directory(folder)) throw_system_error("make the folder", folder, error.value());
   if (!std::filesystem::is_empty(folder))
-    throw Error(fmt::format("the folder '{}' has files; name a new one, so that no weights of another model stay in it",
-                            folder.string()));
+    throw_error("the folder '{}' has files; name a new one, so that no weights of another model stay in it",
+                folder.string());
 }
 
 }  // namespace

@@ -1,10 +1,8 @@
 #include "interchange/snapshot/reader/collector.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint {
 namespace {
@@ -46,7 +44,7 @@ SnapshotValue SnapshotValue::pair_of(std::int64_t first, std::int64_t second) {
 
 void SnapshotCollector::check_open() const {
   const std::size_t open = dicts_.size() - free_dicts_.size() + lists_.size() - free_lists_.size();
-  if (open >= kMaxOpen) throw Error(fmt::format("it has more than {} lists and dictionaries in one another", kMaxOpen));
+  if (open >= kMaxOpen) throw_error("it has more than {} lists and dictionaries in one another", kMaxOpen);
 }
 
 SnapshotValue SnapshotCollector::open_dict() {
@@ -157,10 +155,10 @@ Snapshot SnapshotCollector::finish(SnapshotValue root) {
   if (whole.kind == Kind::segments || whole.kind == Kind::empty_list) {
     snapshot_.is_segment_list = true;
   } else if (whole.kind != Kind::document) {
-    throw Error(
-        fmt::format("it is {}, not a memory snapshot: a snapshot has the fields 'segments' and 'device_traces', "
-                    "or is a list of segments",
-                    root.kind == Kind::dict ? "a dictionary with other fields" : describe(whole.kind)));
+    throw_error(
+        "it is {}, not a memory snapshot: a snapshot has the fields 'segments' and 'device_traces', "
+        "or is a list of segments",
+        root.kind == Kind::dict ? "a dictionary with other fields" : describe(whole.kind));
   }
   if (whole.kind == Kind::document && whole.number >= 0) {
     take_histories(trace_lists_[static_cast<std::size_t>(whole.number)]);
@@ -194,18 +192,18 @@ void SnapshotCollector::take_histories(const std::vector<std::uint32_t>& traces)
 void SnapshotCollector::count_entries(std::size_t count) {
   entry_count_ += count;
   if (entry_count_ <= kMaxEntries) return;
-  throw Error(
-      fmt::format("it has more than {} events, blocks and segments (a history that several devices share counts for "
-                  "each); record fewer events, by max_entries of _record_memory_history",
-                  kMaxEntries));
+  throw_error(
+      "it has more than {} events, blocks and segments (a history that several devices share counts for "
+      "each); record fewer events, by max_entries of _record_memory_history",
+      kMaxEntries);
 }
 
 void SnapshotCollector::check_annotations(std::size_t count) {
   if (count <= kMaxAnnotations) return;
-  throw Error(
-      fmt::format("it has more than {} annotations (one that names no device counts for each); record fewer steps, or "
-                  "annotate fewer of their parts",
-                  kMaxAnnotations));
+  throw_error(
+      "it has more than {} annotations (one that names no device counts for each); record fewer steps, or "
+      "annotate fewer of their parts",
+      kMaxAnnotations);
 }
 
 std::size_t SnapshotCollector::append_frames(SnapshotValue list, std::span<const SnapshotValue> items) {
@@ -315,14 +313,14 @@ void SnapshotCollector::add_block(List& list) {
 void SnapshotCollector::add_trace(List& list, SnapshotValue item) {
   if (list.holds == Kind::none) list.holds = Kind::trace;
   if (list.holds != Kind::trace) return;
-  if (list.traces.size() >= kMaxDevices) throw Error(fmt::format("it has more than {} devices", kMaxDevices));
+  if (list.traces.size() >= kMaxDevices) throw_error("it has more than {} devices", kMaxDevices);
   count_entries(1);
   list.traces.push_back(item.kind == Kind::trace ? item.id : kNoStorage);
 }
 
 std::uint32_t SnapshotCollector::new_trace() {
   if (traces_.size() == kMaxDevices)
-    throw Error(fmt::format("it has more than {} histories; a snapshot has one for each device", kMaxDevices));
+    throw_error("it has more than {} histories; a snapshot has one for each device", kMaxDevices);
   traces_.emplace_back();
   return static_cast<std::uint32_t>(traces_.size() - 1);
 }

@@ -5,8 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "core/text/throw_error.h"
 #include "interchange/snapshot/reader/collector.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -114,7 +114,7 @@ SnapshotValue SnapshotCollector::frame_of(const Dict& dict) {
   }
   const auto [found, is_new] = frame_numbers_.try_emplace(frame, static_cast<std::uint32_t>(snapshot_.frames.size()));
   if (is_new) {
-    if (snapshot_.frames.size() >= kMaxFrames) throw Error(fmt::format("it has more than {} frames", kMaxFrames));
+    if (snapshot_.frames.size() >= kMaxFrames) throw_error("it has more than {} frames", kMaxFrames);
     snapshot_.frames.push_back(frame);
     frame_traits_.push_back(text_traits_[frame.filename].as_filename | text_traits_[frame.name].as_name);
     frame_traits_.back().is_marked = is_marked(frame);
@@ -186,7 +186,7 @@ SnapshotValue SnapshotCollector::segment_of(const Dict& dict) {
     return b.address - a.address < a.size_bytes;
   };
   if (std::ranges::adjacent_find(segment_.blocks, overlap) != segment_.blocks.end())
-    throw Error(fmt::format("two blocks of its segment at address {:#x} overlap", segment_.address));
+    throw_error("two blocks of its segment at address {:#x} overlap", segment_.address);
   return {Kind::segment, 0, 0};
 }
 
@@ -225,9 +225,8 @@ std::uint32_t SnapshotCollector::intern_origin(const SnapshotOrigin& origin) {
   const auto [found, is_new] =
       origin_numbers_.try_emplace(origin, static_cast<std::uint32_t>(snapshot_.origins.size()));
   if (is_new) {
-    if (snapshot_.origins.size() >= kMaxOrigins) {
-      throw Error(fmt::format("its stacks come from more than {} pairs of lines; record fewer events", kMaxOrigins));
-    }
+    if (snapshot_.origins.size() >= kMaxOrigins)
+      throw_error("its stacks come from more than {} pairs of lines; record fewer events", kMaxOrigins);
     snapshot_.origins.push_back(origin);
   }
   return found->second;
@@ -267,7 +266,7 @@ std::uint16_t SnapshotCollector::stream_of(SnapshotValue stream, SnapshotValue p
   if (streams[last_stream_] == found) return last_stream_;
   const auto [at, is_new] =
       stream_numbers_.try_emplace({found.stream, found.pool}, static_cast<std::uint16_t>(streams.size()));
-  if (is_new && streams.size() == kMaxStreams) throw Error(fmt::format("it has more than {} streams", kMaxStreams));
+  if (is_new && streams.size() == kMaxStreams) throw_error("it has more than {} streams", kMaxStreams);
   if (is_new) streams.push_back(found);
   return last_stream_ = at->second;
 }

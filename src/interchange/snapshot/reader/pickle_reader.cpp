@@ -8,8 +8,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/text/throw_error.h"
 #include "interchange/snapshot/opcodes.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -219,7 +219,7 @@ void PickleReader::remember_offset() {
 
 void PickleReader::refuse(const std::string& problem) const {
   const std::uint64_t offset = opcode_at_ != nullptr ? bytes_.offset_of(opcode_at_) : opcode_offset_;
-  throw Error(fmt::format("at byte {}: {}", offset, problem));
+  throw_error("at byte {}: {}", offset, problem);
 }
 
 void PickleReader::refuse_opcode(std::uint8_t opcode) const {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/text/throw_error.h"
 #include "interchange/snapshot/reader/pickle_reader.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -49,10 +49,9 @@ class ByteIterator {
   bool at_end() const {
     ByteStream& bytes = *position_->bytes;
     if (bytes.next() != bytes.end()) return false;
-    if (bytes.offset() > position_->token_begin + SnapshotCollector::kMaxTextBytes * 4) {
-      throw Error(fmt::format("at byte {}: a string or number is longer than {} bytes", position_->token_begin,
-                              SnapshotCollector::kMaxTextBytes));
-    }
+    if (bytes.offset() > position_->token_begin + SnapshotCollector::kMaxTextBytes * 4)
+      throw_error("at byte {}: a string or number is longer than {} bytes", position_->token_begin,
+                  SnapshotCollector::kMaxTextBytes);
     return bytes.request(1) == 0;
   }
 
@@ -90,7 +89,7 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception&) override {
-    throw Error(fmt::format("it is not JSON in UTF-8, or is truncated: the error is at byte {}", position));
+    throw_error("it is not JSON in UTF-8, or is truncated: the error is at byte {}", position);
   }
 
  private:
@@ -176,7 +175,7 @@ Snapshot read_snapshot(const std::filesystem::path& path, const ByteStream::OnPr
   try {
     return read_document(bytes, options);
   } catch (const Error& error) {
-    throw Error(fmt::format("'{}' cannot be read as a memory snapshot: {}", path.string(), error.what()));
+    throw_error("'{}' cannot be read as a memory snapshot: {}", path.string(), error.what());
   }
 }
 

@@ -1,12 +1,10 @@
 #include "interchange/tokenizer/model/unigram.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
 
+#include "core/text/throw_error.h"
 #include "interchange/safetensors_names.h"
 #include "interchange/tokenizer/text/utf8.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::tokenizer {
 template <typename Score>
@@ -16,8 +14,7 @@ Unigram<Score>::Unigram(const std::vector<UnigramPiece>& pieces, std::optional<I
   constexpr Score kPenalty = 10;
   unknown_score_ = least_score - kPenalty;
   for (const UnigramPiece& piece : pieces) {
-    if (!std::isfinite(piece.score))
-      throw Error(fmt::format("its token {} has no finite score", quote_name(piece.text)));
+    if (!std::isfinite(piece.score)) throw_error("its token {} has no finite score", quote_name(piece.text));
     if (piece.text.empty()) continue;
     trie_.add(piece.text, static_cast<std::uint32_t>(pieces_.size()));
     pieces_.emplace_back(piece.id, static_cast<Score>(piece.score));
@@ -52,9 +49,7 @@ void Unigram<Score>::encode(std::string_view word, std::vector<Id>& ids) const {
     if (is_known) ids.push_back(pieces_[token.piece].first);
     const std::string_view text = word.substr(token.begin, ends[i] - token.begin);
     const bool is_unknown = !is_known && !fallback_.append(text, ids);
-    if (is_unknown && !unknown_) {
-      throw Error(fmt::format("the text has {}, which the tokenizer has no token for", quote_name(text)));
-    }
+    if (is_unknown && !unknown_) throw_error("the text has {}, which the tokenizer has no token for", quote_name(text));
     if (is_unknown && !follows_unknown) ids.push_back(*unknown_);
     follows_unknown = is_unknown;
   }

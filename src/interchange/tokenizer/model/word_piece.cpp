@@ -1,11 +1,9 @@
 #include "interchange/tokenizer/model/word_piece.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "core/text/throw_error.h"
 #include "interchange/safetensors_names.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::tokenizer {
 
@@ -40,9 +38,8 @@ void WordPiece::encode(std::string_view word, std::vector<Id>& ids) const {
 
 void WordLevel::encode(std::string_view word, std::vector<Id>& ids) const {
   const auto found = vocabulary_.find(word);
-  if (found == vocabulary_.end() && !unknown_) {
-    throw Error(fmt::format("the text has {}, which the tokenizer has no token for", quote_name(word)));
-  }
+  if (found == vocabulary_.end() && !unknown_)
+    throw_error("the text has {}, which the tokenizer has no token for", quote_name(word));
   ids.push_back(found == vocabulary_.end() ? *unknown_ : found->second);
 }
 

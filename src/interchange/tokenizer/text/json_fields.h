@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/text/json.h"
+#include "core/text/throw_error.h"
 #include "interchange/safetensors_names.h"
 
 namespace ridgepoint::tokenizer {
@@ -26,7 +27,7 @@ T value_of(const Json& value, std::string_view key) {
                     : std::is_same_v<T, std::string> ? value.is_string()
                     : std::is_same_v<T, double>      ? value.is_number()
                                                      : value.is_number_unsigned();
-  if (!fits) throw Error(fmt::format("its {} is of another type", quote_name(std::string(key))));
+  if (!fits) throw_error("its {} is of another type", quote_name(std::string(key)));
   return value.get<T>();
 }
 
@@ -39,23 +40,20 @@ T member_or(const Json& object, std::string_view key, T usual) {
 template <typename T>
 T member(const Json& object, std::string_view key) {
   const Json* value = find_member(object, key);
-  if (value == nullptr) throw Error(fmt::format("it has no {}", quote_name(std::string(key))));
+  if (value == nullptr) throw_error("it has no {}", quote_name(std::string(key)));
   return value_of<T>(*value, key);
 }
 
 inline std::string content_of(const Json& object, std::string_view key) {
   std::string content = member<std::string>(object, key);
-  if (content.size() > kMostContentBytes) {
-    throw Error(fmt::format("its {} has {} bytes; the most is {}", quote_name(std::string(key)), content.size(),
-                            kMostContentBytes));
-  }
+  if (content.size() > kMostContentBytes)
+    throw_error("its {} has {} bytes; the most is {}", quote_name(std::string(key)), content.size(), kMostContentBytes);
   return content;
 }
 
 inline const Json& list_member(const Json& object, std::string_view key) {
   const Json* value = find_member(object, key);
-  if (value == nullptr || !value->is_array())
-    throw Error(fmt::format("it has no list {}", quote_name(std::string(key))));
+  if (value == nullptr || !value->is_array()) throw_error("it has no list {}", quote_name(std::string(key)));
   return *value;
 }
 

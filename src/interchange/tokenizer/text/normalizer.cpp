@@ -1,6 +1,5 @@
 #include "interchange/tokenizer/text/normalizer.h"
 
-#include <fmt/format.h>
 #include <utf8proc.h>
 
 #include <cstdlib>
@@ -8,11 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/text/throw_error.h"
 #include "interchange/tokenizer/text/charsmap.h"
 #include "interchange/tokenizer/text/json_fields.h"
 #include "interchange/tokenizer/text/regex.h"
 #include "interchange/tokenizer/text/utf8.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::tokenizer {
 namespace {
@@ -54,7 +53,7 @@ std::string to_normal_form(std::string_view text, int options) {
       utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),
                    &result, static_cast<utf8proc_option_t>(options));
   const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(result, std::free);
-  if (bytes < 0) throw Error(fmt::format("the text cannot be normalised: {}", utf8proc_errmsg(bytes)));
+  if (bytes < 0) throw_error("the text cannot be normalised: {}", utf8proc_errmsg(bytes));
   return {reinterpret_cast<const char*>(result), static_cast<std::size_t>(bytes)};
 }
 
@@ -153,9 +152,8 @@ Normalizer read_sequence(const Json& json) {
     std::string result(text);
     for (const Normalizer& step : steps) {
       if (step) result = step(result);
-      if (result.size() > kMostGrowth * text.size() + kAlwaysAllowed) {
-        throw Error(fmt::format("its normalizer makes {} bytes of a text of {}", result.size(), text.size()));
-      }
+      if (result.size() > kMostGrowth * text.size() + kAlwaysAllowed)
+        throw_error("its normalizer makes {} bytes of a text of {}", result.size(), text.size());
     }
     return result;
   };

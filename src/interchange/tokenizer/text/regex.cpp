@@ -4,9 +4,9 @@
 
 #include <array>
 
+#include "core/text/throw_error.h"
 #include "interchange/safetensors_names.h"
 #include "interchange/tokenizer/text/utf8.h"
-#include "ridgepoint/core/error.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -67,14 +67,14 @@ struct Regex::Compiled {
 
 Regex::Regex(const std::string& pattern) {
   const auto shown = [&] { return quote_name(pattern); };
-  if (pattern.size() > kMostPatternBytes) throw Error(fmt::format("a regular expression has {} bytes", pattern.size()));
+  if (pattern.size() > kMostPatternBytes) throw_error("a regular expression has {} bytes", pattern.size());
   const std::string written_out = with_unicode_classes(pattern);
   int error = 0;
   PCRE2_SIZE at = 0;
   auto compiled = std::make_shared<Compiled>();
   compiled->code.reset(pcre2_compile(bytes_of(written_out), written_out.size(),
                                      PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &at, nullptr));
-  if (!compiled->code) throw Error(fmt::format("the regular expression {} is not one: {}", shown(), message_of(error)));
+  if (!compiled->code) throw_error("the regular expression {} is not one: {}", shown(), message_of(error));
   compiled->context.reset(pcre2_match_context_create(nullptr));
   pcre2_set_match_limit(compiled->context.get(), kMostSteps);
   compiled->pattern = shown();
@@ -95,10 +95,9 @@ void Regex::for_each_match(std::string_view text, const std::function<void(std::
     int found = search(compiled_->is_fast);
     if (found == PCRE2_ERROR_JIT_STACKLIMIT) found = search(false);
     if (found == PCRE2_ERROR_NOMATCH) return;
-    if (found < 0) {
-      throw Error(fmt::format("the regular expression {} finds no end at byte {} of the text: {}", compiled_->pattern,
-                              at, message_of(found)));
-    }
+    if (found < 0)
+      throw_error("the regular expression {} finds no end at byte {} of the text: {}", compiled_->pattern, at,
+                  message_of(found));
     const PCRE2_SIZE* range = pcre2_get_ovector_pointer(match.get());
     const std::size_t end = std::max(range[0], range[1]);  // \K may put the begin behind the end
     on_match(range[0], end);

@@ -1,12 +1,11 @@
 #include "interchange/tokenizer/text/utf8.h"
 
-#include <fmt/format.h>
 #include <utf8proc.h>
 
 #include <cstring>
 
 #include "core/text/text.h"
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint::tokenizer {
 namespace {
@@ -56,7 +55,7 @@ const std::array<char32_t, 256>& letters() {
 void require_utf8(std::string_view text, std::string_view what) {
   for (std::size_t at = skip_ascii(text, 0); at < text.size(); at = skip_ascii(text, at)) {
     const std::size_t length = character_length(text.substr(at, 4));
-    if (length == 0) throw Error(fmt::format("{} is not UTF-8 text: byte {} belongs to no character", what, at));
+    if (length == 0) throw_error("{} is not UTF-8 text: byte {} belongs to no character", what, at);
     at += length;
   }
 }

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint {
 namespace {
@@ -38,10 +38,9 @@ double finite_or_infinity(double value) { return std::isnan(value) ? kInfinity :
 }  // namespace
 
 TensorDifference compare_tensors(const HostTensor& tensor, const HostTensor& reference, const Tolerance& tolerance) {
-  if (!(tensor.type.shape == reference.type.shape)) {
-    throw Error(fmt::format("a tensor of {} cannot be compared with one of {}", tensor.type.to_string(),
-                            reference.type.to_string()));
-  }
+  if (!(tensor.type.shape == reference.type.shape))
+    throw_error("a tensor of {} cannot be compared with one of {}", tensor.type.to_string(),
+                reference.type.to_string());
   const std::size_t size = size_bytes(tensor.type.dtype), reference_size = size_bytes(reference.type.dtype);
   TensorDifference result;
   double squares = 0, reference_squares = 0;
@@ -75,10 +74,9 @@ TensorDifference compare_tensors(const HostTensor& tensor, const HostTensor& ref
 }
 
 HostTensor update_of(const HostTensor& after, const HostTensor& before) {
-  if (!(after.type.shape == before.type.shape)) {
-    throw Error(fmt::format("the parameter has shape {} before the steps and {} after them", before.type.to_string(),
-                            after.type.to_string()));
-  }
+  if (!(after.type.shape == before.type.shape))
+    throw_error("the parameter has shape {} before the steps and {} after them", before.type.to_string(),
+                after.type.to_string());
   HostTensor update(TensorType{DType::fp64, after.type.shape});
   const std::span<double> elements = update.as<double>();
   const std::size_t after_size = size_bytes(after.type.dtype), before_size = size_bytes(before.type.dtype);

@@ -8,8 +8,8 @@
 #include <numeric>
 #include <utility>
 
+#include "core/text/throw_error.h"
 #include "passes/training/training.h"
-#include "ridgepoint/core/error.h"
 #include "run/session/ranks.h"
 #include "run/session/run_record.h"
 #include "run/session/steps/anomaly.h"
@@ -227,8 +227,7 @@ std::optional<double> loss_of(Program& program) {
 
 void require_finite_loss(double loss, std::int64_t iterations, std::string_view advice) {
   if (std::isfinite(loss)) return;
-  throw Error(
-      fmt::format("the loss is {} after {} iterations{}", std::isnan(loss) ? "NaN" : "infinite", iterations, advice));
+  throw_error("the loss is {} after {} iterations{}", std::isnan(loss) ? "NaN" : "infinite", iterations, advice);
 }
 
 FirstCallSection first_call_stages(FirstCallClock& clock) {

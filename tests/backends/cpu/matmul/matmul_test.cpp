@@ -7,7 +7,7 @@
 #include <random>
 
 #include "backends/cpu/device.h"
-#include "backends/cpu/kernel_harness.h"
+#include "backends/cpu/exact_product.h"
 #include "backends/cpu/matmul/matmul.h"
 #include "backends/null/null_device.h"
 #include "core/threads/parallel.h"
@@ -15,53 +15,12 @@
 namespace ridgepoint {
 namespace {
 
+using testing::expect_product;
 using testing::KernelRun;
 using testing::LayoutChoice;
 using testing::Operand;
-
-struct Expected {
-  double value;
-  double magnitude;  // the sum of absolute products: rounding errors are relative to it
-};
-
-Expected product_at(const Operand& a, const Operand& b, std::vector<std::int64_t> index) {
-  const std::size_t rank = index.size();
-  std::vector<std::int64_t> a_index = index;
-  std::vector<std::int64_t> b_index = index;
-  Expected expected{0, 0};
-  for (std::int64_t k = 0; k < a.layout.shape[-1]; ++k) {
-    a_index[rank - 1] = k;
-    b_index[rank - 2] = k;
-    const double product = a.at(a_index) * b.at(b_index);
-    expected.value += product;
-    expected.magnitude += std::fabs(product);
-  }
-  return expected;
-}
-
-// Half a unit in the last place of one operation.
-double rounding_of(DType dtype) {
-  switch (dtype) {
-    case DType::fp64: return 0x1p-53;
-    case DType::bf16: return 0x1p-8;
-    case DType::fp16: return 0x1p-11;
-    default: return 0x1p-24;
-  }
-}
-
-void expect_product(const KernelRun& run) {
-  const Operand& a = run.operand(0);
-  const Operand& b = run.operand(1);
-  const double sum_rounding = rounding_of(a.layout.dtype == DType::fp64 ? DType::fp64 : DType::fp32);
-  const double terms = static_cast<double>(a.layout.shape[-1]) + 1;
-  for (std::int64_t i = 0; i < run.output.type.elements(); ++i) {
-    const Expected expected = product_at(a, b, testing::unravel(run.output.type.shape, i));
-    const double tolerance =
-        terms * sum_rounding * expected.magnitude + rounding_of(a.layout.dtype) * std::fabs(expected.value);
-    ASSERT_NEAR(run.at(i), expected.value, 1.01 * tolerance)
-        << "element " << i << " of " << a.type().to_string() << " x " << b.type().to_string();
-  }
-}
+using testing::product_at;
+using testing::rounding_of;
 
 class CpuMatmul : public ::testing::Test {
  protected:
@@ -233,7 +192,7 @@ TEST_F(CpuMatmul, adds_in_the_dtype_of_the_operands) {
       run.launch();
       for (std::int64_t i = 0; i < m * n; ++i) {
         const std::vector<std::int64_t> index = {i / n, i % n};
-        const Expected product = product_at(run.operand(0), run.operand(1), index);
+        const testing::ExactProduct product = product_at(run.operand(0), run.operand(1), index);
         const double sum = product.value + run.operand(2).at(index);
         const double of_sums = static_cast<double>(k + 1) * 0x1p-24 * (product.magnitude + std::fabs(sum));
         ASSERT_NEAR(run.at(i), sum, of_sums + rounding_of(dtype) * std::fabs(sum)) << name(dtype) << ' ' << i;

@@ -2,7 +2,6 @@
 #include "backends/cuda/collectives/eager_launches.h"
 
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>

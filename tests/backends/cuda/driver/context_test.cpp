@@ -2,7 +2,6 @@
 // program made current.
 #include "backends/cuda/driver/context.h"
 
-#include <memory>
 #include <thread>
 
 #include "backends/cuda/device.h"

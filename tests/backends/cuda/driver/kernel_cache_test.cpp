@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
-#include <string>
 
 #include "backends/cuda/card.h"
 #include "backends/cuda/fake/on_fake_card.h"

@@ -89,9 +89,8 @@ TEST_F(RanksOnFakeCard, choose_the_buckets_and_the_sharding_that_a_plan_chooses)
 // The fake NCCL computes nothing, which the command notices.
 TEST_F(RanksOnFakeCard, see_what_collectives_reach_of_the_link_and_that_results_are_wrong) {
   const std::vector<std::string> words = {"collectives", "--device", "cuda:0", "--ranks", "2", "--size", "4KiB"};
-  const ProgramResult shown = run_program(with_options(words, {"--format", "table"}));
-  EXPECT_EQ(shown.exit_code, 1);
-  EXPECT_THAT(shown.output, AllOf(HasSubstr("of link"), ContainsRegex("[0-9]%")));
+  EXPECT_THAT(run_program(with_options(words, {"--format", "table"})),
+              prints(AllOf(HasSubstr("of link"), ContainsRegex("[0-9]%")), 1));
   const ProgramResult result = run_program(with_options(words, {"--format", "json"}));
   EXPECT_EQ(result.exit_code, 1);
   const nlohmann::json rows = nlohmann::json::parse(result.output);
@@ -297,10 +296,8 @@ TEST_F(RanksOnFakeCard, take_the_cards_that_a_scheduler_gave_them) {
 
 TEST_F(RanksOnFakeCard, need_cards_of_one_kind) {
   set("FAKE_CARD_OF_RANK_1", "NVIDIA H100 80GB HBM3");
-  const ProgramResult result = bench("cuda:0", {});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.output,
-              HasSubstr("the ranks have different cards: rank 0 has NVIDIA H200, rank 1 has NVIDIA H100 80GB HBM3"));
+  EXPECT_THAT(bench("cuda:0", {}),
+              prints("the ranks have different cards: rank 0 has NVIDIA H200, rank 1 has NVIDIA H100 80GB HBM3", 1));
 }
 
 TEST_F(RanksOnFakeCard, need_nccl_and_one_rank_does_not) {
@@ -321,10 +318,8 @@ TEST_F(RanksOnFakeCard, say_which_collective_hangs_captured_or_not) {
   set("RIDGEPOINT_COLLECTIVE_TIMEOUT", "1");
   for (const std::string level : {"off", "full"}) {
     set("FAKE_NCCL_HANGS_AT", level == "off" ? "2" : "4");
-    const ProgramResult result = bench("cuda:0", {"--compile", level});
-    EXPECT_EQ(result.exit_code, 1);
-    EXPECT_THAT(result.error,
-                AllOf(HasSubstr("all_reduce of"), HasSubstr("did not end within 1 s: another rank hangs")))
+    EXPECT_THAT(bench("cuda:0", {"--compile", level}),
+                fails(1, AllOf(HasSubstr("all_reduce of"), HasSubstr("did not end within 1 s: another rank hangs"))))
         << level;
   }
 }
@@ -350,17 +345,13 @@ TEST_F(RanksOnFakeCard, say_that_nccl_does_not_join_them) {
 TEST_F(RanksOnFakeCard, quote_nccl_where_it_notes_an_error) {
   set("FAKE_NCCL_HANGS_AT", "3");
   set("FAKE_NCCL_NOTES_ERROR", "1");
-  const ProgramResult result = bench("cuda:0", {});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.error,
-              AllOf(HasSubstr("NCCL could not finish all_reduce of"), HasSubstr("remote process error (of a test)")));
+  EXPECT_THAT(bench("cuda:0", {}), fails(1, AllOf(HasSubstr("NCCL could not finish all_reduce of"),
+                                                  HasSubstr("remote process error (of a test)"))));
 }
 
 TEST_F(RanksOnFakeCard, quote_nccl_where_it_fails) {
   set("FAKE_NCCL_FAILS", "ncclAllReduce");
-  const ProgramResult result = bench("cuda:0", {});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.error, HasSubstr("NCCL could not all-reduce: invalid argument (of a test)"));
+  EXPECT_THAT(bench("cuda:0", {}), fails(1, "NCCL could not all-reduce: invalid argument (of a test)"));
 }
 
 }  // namespace

@@ -180,200 +180,55 @@ static_assert(std::is_same_v<Theirs<decltype(cuda::Nvtx::pop)>::Type, decltype(&
 static_assert(
     std::is_same_v<Theirs<decltype(cuda::Nvtx::register_string)>::Type, decltype(&::nvtxDomainRegisterStringA)>);
 
-// Fields.
+// Fields: SAME_FIELDS(structure, field, ...) is SAME_FIELD(structure, field) for each of up to 81.
 // NOLINTBEGIN(bugprone-sizeof-expression): of pointers too
 #define SAME_FIELD(name, field)                                                                               \
   static_assert(offsetof(cuda::name, field) == offsetof(Theirs<cuda::name>::Type, field), #name "::" #field); \
   static_assert(sizeof(cuda::name::field) == sizeof(Theirs<cuda::name>::Type::field), #name "::" #field)
-SAME_FIELD(CUtensorMap, opaque);
-SAME_FIELD(CUlaunchAttribute, id);
-SAME_FIELD(CUlaunchAttribute, pad);
-SAME_FIELD(CUlaunchAttribute, value);
-SAME_FIELD(CUlaunchConfig, gridDimX);
-SAME_FIELD(CUlaunchConfig, gridDimY);
-SAME_FIELD(CUlaunchConfig, gridDimZ);
-SAME_FIELD(CUlaunchConfig, blockDimX);
-SAME_FIELD(CUlaunchConfig, blockDimY);
-SAME_FIELD(CUlaunchConfig, blockDimZ);
-SAME_FIELD(CUlaunchConfig, sharedMemBytes);
-SAME_FIELD(CUlaunchConfig, hStream);
-SAME_FIELD(CUlaunchConfig, attrs);
-SAME_FIELD(CUlaunchConfig, numAttrs);
-SAME_FIELD(CUgraphEdgeData, from_port);
-SAME_FIELD(CUgraphEdgeData, to_port);
-SAME_FIELD(CUgraphEdgeData, type);
-SAME_FIELD(CUgraphEdgeData, reserved);
-SAME_FIELD(CUDA_KERNEL_NODE_PARAMS, func);
-SAME_FIELD(CUDA_KERNEL_NODE_PARAMS, gridDimX);
-SAME_FIELD(CUDA_KERNEL_NODE_PARAMS, gridDimY);
-SAME_FIELD(CUDA_KERNEL_NODE_PARAMS, gridDimZ);
-SAME_FIELD(CUDA_KERNEL_NODE_PARAMS, blockDimX);
-SAME_FIELD(CUDA_KERNEL_NODE_PARAMS, blockDimY);
-SAME_FIELD(CUDA_KERNEL_NODE_PARAMS, blockDimZ);
-SAME_FIELD(CUDA_KERNEL_NODE_PARAMS, sharedMemBytes);
-SAME_FIELD(CUDA_KERNEL_NODE_PARAMS, kernelParams);
-SAME_FIELD(CUDA_KERNEL_NODE_PARAMS, extra);
-SAME_FIELD(CUDA_KERNEL_NODE_PARAMS, kern);
-SAME_FIELD(CUDA_KERNEL_NODE_PARAMS, ctx);
-SAME_FIELD(CUDA_MEMSET_NODE_PARAMS, dst);
-SAME_FIELD(CUDA_MEMSET_NODE_PARAMS, pitch);
-SAME_FIELD(CUDA_MEMSET_NODE_PARAMS, value);
-SAME_FIELD(CUDA_MEMSET_NODE_PARAMS, elementSize);
-SAME_FIELD(CUDA_MEMSET_NODE_PARAMS, width);
-SAME_FIELD(CUDA_MEMSET_NODE_PARAMS, height);
-SAME_FIELD(CUDA_MEMCPY3D, srcXInBytes);
-SAME_FIELD(CUDA_MEMCPY3D, srcY);
-SAME_FIELD(CUDA_MEMCPY3D, srcZ);
-SAME_FIELD(CUDA_MEMCPY3D, srcLOD);
-SAME_FIELD(CUDA_MEMCPY3D, srcMemoryType);
-SAME_FIELD(CUDA_MEMCPY3D, srcHost);
-SAME_FIELD(CUDA_MEMCPY3D, srcDevice);
-SAME_FIELD(CUDA_MEMCPY3D, srcArray);
-SAME_FIELD(CUDA_MEMCPY3D, reserved0);
-SAME_FIELD(CUDA_MEMCPY3D, srcPitch);
-SAME_FIELD(CUDA_MEMCPY3D, srcHeight);
-SAME_FIELD(CUDA_MEMCPY3D, dstXInBytes);
-SAME_FIELD(CUDA_MEMCPY3D, dstY);
-SAME_FIELD(CUDA_MEMCPY3D, dstZ);
-SAME_FIELD(CUDA_MEMCPY3D, dstLOD);
-SAME_FIELD(CUDA_MEMCPY3D, dstMemoryType);
-SAME_FIELD(CUDA_MEMCPY3D, dstHost);
-SAME_FIELD(CUDA_MEMCPY3D, dstDevice);
-SAME_FIELD(CUDA_MEMCPY3D, dstArray);
-SAME_FIELD(CUDA_MEMCPY3D, reserved1);
-SAME_FIELD(CUDA_MEMCPY3D, dstPitch);
-SAME_FIELD(CUDA_MEMCPY3D, dstHeight);
-SAME_FIELD(CUDA_MEMCPY3D, WidthInBytes);
-SAME_FIELD(CUDA_MEMCPY3D, Height);
-SAME_FIELD(CUDA_MEMCPY3D, Depth);
-SAME_FIELD(cublasLtMatmulAlgo_t, data);
-SAME_FIELD(cublasLtMatmulHeuristicResult_t, algo);
-SAME_FIELD(cublasLtMatmulHeuristicResult_t, workspaceSize);
-SAME_FIELD(cublasLtMatmulHeuristicResult_t, state);
-SAME_FIELD(cublasLtMatmulHeuristicResult_t, wavesCount);
-SAME_FIELD(cublasLtMatmulHeuristicResult_t, reserved);
-SAME_FIELD(CUpti_Activity, kind);
-SAME_FIELD(CUpti_ActivityKernel9, kind);
-SAME_FIELD(CUpti_ActivityKernel9, cacheConfig);
-SAME_FIELD(CUpti_ActivityKernel9, sharedMemoryConfig);
-SAME_FIELD(CUpti_ActivityKernel9, registersPerThread);
-SAME_FIELD(CUpti_ActivityKernel9, partitionedGlobalCacheRequested);
-SAME_FIELD(CUpti_ActivityKernel9, partitionedGlobalCacheExecuted);
-SAME_FIELD(CUpti_ActivityKernel9, start);
-SAME_FIELD(CUpti_ActivityKernel9, end);
-SAME_FIELD(CUpti_ActivityKernel9, completed);
-SAME_FIELD(CUpti_ActivityKernel9, deviceId);
-SAME_FIELD(CUpti_ActivityKernel9, contextId);
-SAME_FIELD(CUpti_ActivityKernel9, streamId);
-SAME_FIELD(CUpti_ActivityKernel9, gridX);
-SAME_FIELD(CUpti_ActivityKernel9, gridY);
-SAME_FIELD(CUpti_ActivityKernel9, gridZ);
-SAME_FIELD(CUpti_ActivityKernel9, blockX);
-SAME_FIELD(CUpti_ActivityKernel9, blockY);
-SAME_FIELD(CUpti_ActivityKernel9, blockZ);
-SAME_FIELD(CUpti_ActivityKernel9, staticSharedMemory);
-SAME_FIELD(CUpti_ActivityKernel9, dynamicSharedMemory);
-SAME_FIELD(CUpti_ActivityKernel9, localMemoryPerThread);
-SAME_FIELD(CUpti_ActivityKernel9, localMemoryTotal);
-SAME_FIELD(CUpti_ActivityKernel9, correlationId);
-SAME_FIELD(CUpti_ActivityKernel9, gridId);
-SAME_FIELD(CUpti_ActivityKernel9, name);
-SAME_FIELD(CUpti_ActivityKernel9, reserved0);
-SAME_FIELD(CUpti_ActivityKernel9, queued);
-SAME_FIELD(CUpti_ActivityKernel9, submitted);
-SAME_FIELD(CUpti_ActivityKernel9, launchType);
-SAME_FIELD(CUpti_ActivityKernel9, isSharedMemoryCarveoutRequested);
-SAME_FIELD(CUpti_ActivityKernel9, sharedMemoryCarveoutRequested);
-SAME_FIELD(CUpti_ActivityKernel9, padding);
-SAME_FIELD(CUpti_ActivityKernel9, sharedMemoryExecuted);
-SAME_FIELD(CUpti_ActivityKernel9, graphNodeId);
-SAME_FIELD(CUpti_ActivityMemcpy5, kind);
-SAME_FIELD(CUpti_ActivityMemcpy5, copyKind);
-SAME_FIELD(CUpti_ActivityMemcpy5, srcKind);
-SAME_FIELD(CUpti_ActivityMemcpy5, dstKind);
-SAME_FIELD(CUpti_ActivityMemcpy5, flags);
-SAME_FIELD(CUpti_ActivityMemcpy5, bytes);
-SAME_FIELD(CUpti_ActivityMemcpy5, start);
-SAME_FIELD(CUpti_ActivityMemcpy5, end);
-SAME_FIELD(CUpti_ActivityMemcpy5, deviceId);
-SAME_FIELD(CUpti_ActivityMemcpy5, contextId);
-SAME_FIELD(CUpti_ActivityMemcpy5, streamId);
-SAME_FIELD(CUpti_ActivityMemcpy5, correlationId);
-SAME_FIELD(CUpti_ActivityMemcpy5, runtimeCorrelationId);
-SAME_FIELD(CUpti_ActivityMemcpy5, pad);
-SAME_FIELD(CUpti_ActivityMemcpy5, reserved0);
-SAME_FIELD(CUpti_ActivityMemcpy5, graphNodeId);
-SAME_FIELD(CUpti_ActivityMemcpyPtoP4, kind);
-SAME_FIELD(CUpti_ActivityMemcpyPtoP4, copyKind);
-SAME_FIELD(CUpti_ActivityMemcpyPtoP4, srcKind);
-SAME_FIELD(CUpti_ActivityMemcpyPtoP4, dstKind);
-SAME_FIELD(CUpti_ActivityMemcpyPtoP4, flags);
-SAME_FIELD(CUpti_ActivityMemcpyPtoP4, bytes);
-SAME_FIELD(CUpti_ActivityMemcpyPtoP4, start);
-SAME_FIELD(CUpti_ActivityMemcpyPtoP4, end);
-SAME_FIELD(CUpti_ActivityMemcpyPtoP4, deviceId);
-SAME_FIELD(CUpti_ActivityMemcpyPtoP4, contextId);
-SAME_FIELD(CUpti_ActivityMemcpyPtoP4, streamId);
-SAME_FIELD(CUpti_ActivityMemcpyPtoP4, srcDeviceId);
-SAME_FIELD(CUpti_ActivityMemcpyPtoP4, srcContextId);
-SAME_FIELD(CUpti_ActivityMemcpyPtoP4, dstDeviceId);
-SAME_FIELD(CUpti_ActivityMemcpyPtoP4, dstContextId);
-SAME_FIELD(CUpti_ActivityMemcpyPtoP4, correlationId);
-SAME_FIELD(CUpti_ActivityMemcpyPtoP4, reserved0);
-SAME_FIELD(CUpti_ActivityMemcpyPtoP4, graphNodeId);
-SAME_FIELD(CUpti_ActivityMemset4, kind);
-SAME_FIELD(CUpti_ActivityMemset4, value);
-SAME_FIELD(CUpti_ActivityMemset4, bytes);
-SAME_FIELD(CUpti_ActivityMemset4, start);
-SAME_FIELD(CUpti_ActivityMemset4, end);
-SAME_FIELD(CUpti_ActivityMemset4, deviceId);
-SAME_FIELD(CUpti_ActivityMemset4, contextId);
-SAME_FIELD(CUpti_ActivityMemset4, streamId);
-SAME_FIELD(CUpti_ActivityMemset4, correlationId);
-SAME_FIELD(CUpti_ActivityMemset4, flags);
-SAME_FIELD(CUpti_ActivityMemset4, memoryKind);
-SAME_FIELD(CUpti_ActivityMemset4, pad);
-SAME_FIELD(CUpti_ActivityMemset4, reserved0);
-SAME_FIELD(CUpti_ActivityMemset4, graphNodeId);
-SAME_FIELD(CUpti_ActivityAPI, kind);
-SAME_FIELD(CUpti_ActivityAPI, cbid);
-SAME_FIELD(CUpti_ActivityAPI, start);
-SAME_FIELD(CUpti_ActivityAPI, end);
-SAME_FIELD(CUpti_ActivityAPI, processId);
-SAME_FIELD(CUpti_ActivityAPI, threadId);
-SAME_FIELD(CUpti_ActivityAPI, correlationId);
-SAME_FIELD(CUpti_ActivityAPI, returnValue);
-SAME_FIELD(CUpti_ActivityExternalCorrelation, kind);
-SAME_FIELD(CUpti_ActivityExternalCorrelation, externalKind);
-SAME_FIELD(CUpti_ActivityExternalCorrelation, externalId);
-SAME_FIELD(CUpti_ActivityExternalCorrelation, correlationId);
-SAME_FIELD(CUpti_ActivityExternalCorrelation, reserved);
-SAME_FIELD(CUpti_ResourceData, context);
-SAME_FIELD(CUpti_ResourceData, resourceHandle);
-SAME_FIELD(CUpti_ResourceData, resourceDescriptor);
-SAME_FIELD(CUpti_GraphData, graph);
-SAME_FIELD(CUpti_GraphData, originalGraph);
-SAME_FIELD(CUpti_GraphData, node);
-SAME_FIELD(CUpti_GraphData, originalNode);
-SAME_FIELD(CUpti_GraphData, nodeType);
-SAME_FIELD(CUpti_GraphData, dependency);
-SAME_FIELD(CUpti_GraphData, graphExec);
-SAME_FIELD(nvtxEventAttributes_t, version);
-SAME_FIELD(nvtxEventAttributes_t, size);
-SAME_FIELD(nvtxEventAttributes_t, category);
-SAME_FIELD(nvtxEventAttributes_t, colorType);
-SAME_FIELD(nvtxEventAttributes_t, color);
-SAME_FIELD(nvtxEventAttributes_t, payloadType);
-SAME_FIELD(nvtxEventAttributes_t, reserved0);
-SAME_FIELD(nvtxEventAttributes_t, payload);
-SAME_FIELD(nvtxEventAttributes_t, messageType);
-SAME_FIELD(nvtxEventAttributes_t, message);
-SAME_FIELD(NvtxExportTableCallbacks, struct_size);
-SAME_FIELD(NvtxExportTableCallbacks, GetModuleFunctionTable);
-SAME_FIELD(NvtxExportTableVersionInfo, struct_size);
-SAME_FIELD(NvtxExportTableVersionInfo, version);
-SAME_FIELD(NvtxExportTableVersionInfo, reserved0);
-SAME_FIELD(NvtxExportTableVersionInfo, SetInjectionNvtxVersion);
+#define EXPANDED(...) EXPANDED_27(EXPANDED_27(EXPANDED_27(__VA_ARGS__)))
+#define EXPANDED_27(...) EXPANDED_9(EXPANDED_9(EXPANDED_9(__VA_ARGS__)))
+#define EXPANDED_9(...) EXPANDED_3(EXPANDED_3(EXPANDED_3(__VA_ARGS__)))
+#define EXPANDED_3(...) __VA_ARGS__
+#define NOTHING
+#define NEXT_FIELD() FIRST_FIELD
+#define FIRST_FIELD(name, field, ...) \
+  SAME_FIELD(name, field);            \
+  __VA_OPT__(NEXT_FIELD NOTHING()(name, __VA_ARGS__))
+#define SAME_FIELDS(name, ...) EXPANDED(FIRST_FIELD(name, __VA_ARGS__))
+SAME_FIELDS(CUtensorMap, opaque)
+SAME_FIELDS(CUlaunchAttribute, id, pad, value)
+SAME_FIELDS(CUlaunchConfig, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream,
+            attrs, numAttrs)
+SAME_FIELDS(CUgraphEdgeData, from_port, to_port, type, reserved)
+SAME_FIELDS(CUDA_KERNEL_NODE_PARAMS, func, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,
+            sharedMemBytes, kernelParams, extra, kern, ctx)
+SAME_FIELDS(CUDA_MEMSET_NODE_PARAMS, dst, pitch, value, elementSize, width, height)
+SAME_FIELDS(CUDA_MEMCPY3D, srcXInBytes, srcY, srcZ, srcLOD, srcMemoryType, srcHost, srcDevice, srcArray, reserved0,
+            srcPitch, srcHeight, dstXInBytes, dstY, dstZ, dstLOD, dstMemoryType, dstHost, dstDevice, dstArray,
+            reserved1, dstPitch, dstHeight, WidthInBytes, Height, Depth)
+SAME_FIELDS(cublasLtMatmulAlgo_t, data)
+SAME_FIELDS(cublasLtMatmulHeuristicResult_t, algo, workspaceSize, state, wavesCount, reserved)
+SAME_FIELDS(CUpti_Activity, kind)
+SAME_FIELDS(CUpti_ActivityKernel9, kind, cacheConfig, sharedMemoryConfig, registersPerThread,
+            partitionedGlobalCacheRequested, partitionedGlobalCacheExecuted, start, end, completed, deviceId, contextId,
+            streamId, gridX, gridY, gridZ, blockX, blockY, blockZ, staticSharedMemory, dynamicSharedMemory,
+            localMemoryPerThread, localMemoryTotal, correlationId, gridId, name, reserved0, queued, submitted,
+            launchType, isSharedMemoryCarveoutRequested, sharedMemoryCarveoutRequested, padding, sharedMemoryExecuted,
+            graphNodeId)
+SAME_FIELDS(CUpti_ActivityMemcpy5, kind, copyKind, srcKind, dstKind, flags, bytes, start, end, deviceId, contextId,
+            streamId, correlationId, runtimeCorrelationId, pad, reserved0, graphNodeId)
+SAME_FIELDS(CUpti_ActivityMemcpyPtoP4, kind, copyKind, srcKind, dstKind, flags, bytes, start, end, deviceId, contextId,
+            streamId, srcDeviceId, srcContextId, dstDeviceId, dstContextId, correlationId, reserved0, graphNodeId)
+SAME_FIELDS(CUpti_ActivityMemset4, kind, value, bytes, start, end, deviceId, contextId, streamId, correlationId, flags,
+            memoryKind, pad, reserved0, graphNodeId)
+SAME_FIELDS(CUpti_ActivityAPI, kind, cbid, start, end, processId, threadId, correlationId, returnValue)
+SAME_FIELDS(CUpti_ActivityExternalCorrelation, kind, externalKind, externalId, correlationId, reserved)
+SAME_FIELDS(CUpti_ResourceData, context, resourceHandle, resourceDescriptor)
+SAME_FIELDS(CUpti_GraphData, graph, originalGraph, node, originalNode, nodeType, dependency, graphExec)
+SAME_FIELDS(nvtxEventAttributes_t, version, size, category, colorType, color, payloadType, reserved0, payload,
+            messageType, message)
+SAME_FIELDS(NvtxExportTableCallbacks, struct_size, GetModuleFunctionTable)
+SAME_FIELDS(NvtxExportTableVersionInfo, struct_size, version, reserved0, SetInjectionNvtxVersion)
 // NOLINTEND(bugprone-sizeof-expression)
 
 // Values.

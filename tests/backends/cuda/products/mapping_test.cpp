@@ -7,7 +7,7 @@
 #include <cmath>
 #include <random>
 
-#include "backends/cpu/kernel_harness.h"
+#include "backends/cpu/exact_product.h"
 #include "backends/cuda/products/choice/search.h"
 #include "backends/cuda/products/product_problems.h"
 #include "ridgepoint/core/error.h"
@@ -55,15 +55,7 @@ void expect_product(Operand a, Operand b) {
   std::vector<float> c(static_cast<std::size_t>(shape.elements()), NAN);
   multiply(mapped, static_cast<const float*>(b.address()), static_cast<const float*>(a.address()), c.data());
   for (std::int64_t i = 0; i < shape.elements(); ++i) {
-    const std::vector<std::int64_t> index = testing::unravel(shape, i);
-    std::vector<std::int64_t> a_index = index;
-    std::vector<std::int64_t> b_index = index;
-    double expected = 0;
-    for (std::int64_t k = 0; k < a.layout.shape[-1]; ++k) {
-      a_index.back() = k;
-      b_index[index.size() - 2] = k;
-      expected += a.at(a_index) * b.at(b_index);
-    }
+    const double expected = testing::product_at(a, b, testing::unravel(shape, i)).value;
     ASSERT_NEAR(c[static_cast<std::size_t>(i)], expected, 1e-5) << mapped.key() << ", element " << i;
   }
   for (const auto& [matrix, name] : {std::pair{mapped.a, "a"}, std::pair{mapped.b, "b"}, std::pair{mapped.c, "c"}}) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <random>
 
+#include "backends/cpu/exact_product.h"
 #include "backends/cuda/card.h"
 #include "backends/cuda/card_harness.h"
 #include "backends/cuda/node_run.h"
@@ -12,44 +13,10 @@ namespace ridgepoint {
 namespace {
 
 using testing::CardRun;
+using testing::expect_product;
 using testing::LayoutChoice;
 using testing::Operand;
-
-// Half a unit in the last place.
-double rounding_of(DType dtype) {
-  switch (dtype) {
-    case DType::fp64: return 0x1p-53;
-    case DType::bf16: return 0x1p-8;
-    case DType::fp16: return 0x1p-11;
-    default: return 0x1p-24;
-  }
-}
-
-// Each element must be within the rounding of a sum of k products in fp32 (fp64 for fp64), in any order. TF32 would be
-// off by a thousand times that.
-void expect_product(const CardRun& run) {
-  const Operand& a = run.operand(0);
-  const Operand& b = run.operand(1);
-  const std::size_t rank = static_cast<std::size_t>(run.output.type.shape.rank());
-  const double sum_rounding = rounding_of(a.layout.dtype == DType::fp64 ? DType::fp64 : DType::fp32);
-  const double terms = static_cast<double>(a.layout.shape[-1]) + 1;
-  for (std::int64_t i = 0; i < run.output.type.elements(); ++i) {
-    std::vector<std::int64_t> a_index = testing::unravel(run.output.type.shape, i);
-    std::vector<std::int64_t> b_index = a_index;
-    double expected = 0;
-    double magnitude = 0;
-    for (std::int64_t k = 0; k < a.layout.shape[-1]; ++k) {
-      a_index[rank - 1] = k;
-      b_index[rank - 2] = k;
-      const double product = a.at(a_index) * b.at(b_index);
-      expected += product;
-      magnitude += std::fabs(product);
-    }
-    const double tolerance = terms * sum_rounding * magnitude + rounding_of(a.layout.dtype) * std::fabs(expected);
-    ASSERT_NEAR(run.at(i), expected, 1.01 * tolerance)
-        << "element " << i << " of " << a.type().to_string() << " x " << b.type().to_string();
-  }
-}
+using testing::rounding_of;
 
 class OnCardMatmul : public testing::OnCard {
  protected:

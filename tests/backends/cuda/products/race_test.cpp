@@ -1,13 +1,10 @@
 // The race between candidates for a product, with simulated times.
 #include "backends/cuda/products/choice/race.h"
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 #include <random>
 #include <set>
-#include <span>
-#include <vector>
 
 #include "support/matchers.h"
 

@@ -9,10 +9,10 @@
 #include <random>
 #include <thread>
 
+#include "backends/cpu/exact_product.h"
 #include "backends/cuda/card.h"
 #include "backends/cuda/card_harness.h"
 #include "backends/cuda/libraries/nvrtc.h"
-#include "runtime/device/matmul_problem.h"
 
 namespace ridgepoint {
 namespace {
@@ -199,21 +199,10 @@ class OnCardSplitMatmul : public testing::OnHopper {
     exact.shape =
         graph.type(matmul(graph, input(graph, "a", a.type(), Role::data), input(graph, "b", b.type(), Role::data)))
             .shape;
-    const auto rank = static_cast<std::size_t>(exact.shape.rank());
     for (std::int64_t i = 0; i < exact.shape.elements(); ++i) {
-      std::vector<std::int64_t> a_index = testing::unravel(exact.shape, i);
-      std::vector<std::int64_t> b_index = a_index;
-      double sum = 0;
-      double magnitude = 0;
-      for (std::int64_t k = 0; k < a.layout.shape[-1]; ++k) {
-        a_index[rank - 1] = k;
-        b_index[rank - 2] = k;
-        const double product = a.at(a_index) * b.at(b_index);
-        sum += product;
-        magnitude += std::fabs(product);
-      }
-      exact.values.push_back(sum);
-      exact.magnitudes.push_back(magnitude);
+      const testing::ExactProduct product = testing::product_at(a, b, testing::unravel(exact.shape, i));
+      exact.values.push_back(product.value);
+      exact.magnitudes.push_back(product.magnitude);
     }
     return exact;
   }

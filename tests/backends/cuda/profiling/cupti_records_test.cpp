@@ -1,8 +1,6 @@
 // Converts CUPTI's records to activities, without CUPTI.
 #include "backends/cuda/profiling/cupti_records.h"
 
-#include <vector>
-
 #include "support/matchers.h"
 
 namespace ridgepoint::cuda {

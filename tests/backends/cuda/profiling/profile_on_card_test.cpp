@@ -20,13 +20,11 @@ namespace {
 
 struct OnCardProfile : testing::OnCard {
   static RunConfig config_of(const std::string& model, Mode mode) {
-    RunConfig config;
-    config.device = "cuda";
-    config.workload = std::make_shared<Transformer>(transformer_preset(model), 4);
-    config.compile.mode = mode;
-    config.warmup = 5;
-    config.steps = 10;
-    return config;
+    return {.device = "cuda",
+            .workload = std::make_shared<Transformer>(transformer_preset(model), 4),
+            .compile = {.mode = mode},
+            .warmup = 5,
+            .steps = 10};
   }
   static Profile profile_of(RunConfig config, std::int64_t steps = 5) {
     config.profiled_steps = steps;

@@ -7,13 +7,10 @@
 #include <map>
 #include <memory>
 #include <sstream>
-#include <string>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "core/files/temporary_folder.h"
-#include "inspect/memory/analyse.h"
 #include "inspect/memory/timeline.h"
 #include "interchange/snapshot/reader/read_snapshot.h"
 #include "interchange/snapshot/write_snapshot.h"
@@ -30,13 +27,11 @@ const TransformerConfig kToy{"custom", kVocab, kContext, kWidth, kFeedForward, k
 RunConfig run_of(CompileOptions compile, AttentionVariant attention = AttentionVariant::composite) {
   TransformerConfig model = kToy;
   model.attention = attention;
-  RunConfig config;
-  config.device = "cpu";
-  config.workload = std::make_shared<Transformer>(model, kBatch);
-  config.compile = std::move(compile);
-  config.warmup = 1;
-  config.steps = 2;
-  return config;
+  return {.device = "cpu",
+          .workload = std::make_shared<Transformer>(model, kBatch),
+          .compile = std::move(compile),
+          .warmup = 1,
+          .steps = 2};
 }
 
 MemoryRun memory_of_run(const RunConfig& config) {

@@ -1,6 +1,5 @@
 #include "interchange/huggingface/weights/model_weights.h"
 
-#include <map>
 #include <numeric>
 
 #include "core/files/file.h"

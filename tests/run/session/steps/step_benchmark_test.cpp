@@ -21,13 +21,7 @@ std::shared_ptr<const Workload> workload(const TransformerConfig& model, std::in
 }
 
 RunConfig toy(Mode mode = Mode::step) {
-  RunConfig config;
-  config.device = "reference";
-  config.workload = workload(kToy);
-  config.compile.mode = mode;
-  config.warmup = 2;
-  config.steps = 3;
-  return config;
+  return {.device = "reference", .workload = workload(kToy), .compile = {.mode = mode}, .warmup = 2, .steps = 3};
 }
 
 Record measured(const RunConfig& config) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backends/cuda/generator/types.h"
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -74,10 +74,9 @@ void RowSums::declare() {
     if (geometry_.looped) {
       // The row is too long for registers, so sums are accumulated in the memory of the partial results. A thread has
       // the same columns in every row.
-      if (output.access.dtype == DType::boolean) {
-        throw Error(fmt::format("cannot generate a kernel that accumulates {} bool columns and reduces rows", columns),
-                    ErrorKind::unsupported);
-      }
+      if (output.access.dtype == DType::boolean)
+        throw_error(ErrorKind::unsupported,
+                    "cannot generate a kernel that accumulates {} bool columns and reduces rows", columns);
       code_.line("{}* c{} = part{} + {};", type, o, regions_.back(), partial_offset());
     } else {
       code_.line("{} c{}[{}][{}];", type, o, geometry_.vectors, geometry_.width);

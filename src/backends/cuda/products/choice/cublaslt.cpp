@@ -1,14 +1,12 @@
 #include "backends/cuda/products/choice/cublaslt.h"
 
-#include <fmt/format.h>
-
 #include <map>
 #include <mutex>
 #include <string>
 
 #include "backends/cuda/libraries/shared_library.h"
 #include "core/first_call_clock.h"
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -16,12 +14,11 @@ namespace {
 CublasLt load() {
   const std::string file = toolkit_library("cublasLt");
   const SharedLibrary library(file);
-  if (!library.is_open()) {
-    throw Error(fmt::format("matmuls on a GPU need {}, which could not be opened ({}); install the CUDA {} "
-                            "toolkit's cuBLAS, or add its folder to LD_LIBRARY_PATH",
-                            file, library.reason(), toolkit_major()),
-                ErrorKind::unsupported);
-  }
+  if (!library.is_open())
+    throw_error(ErrorKind::unsupported,
+                "matmuls on a GPU need {}, which could not be opened ({}); install the CUDA {} "
+                "toolkit's cuBLAS, or add its folder to LD_LIBRARY_PATH",
+                file, library.reason(), toolkit_major());
   CublasLt table;
 #define RIDGEPOINT_CUBLASLT_FIND(result, name, ...) library.load(table.name, #name);
   RIDGEPOINT_CUBLASLT_FUNCTIONS(RIDGEPOINT_CUBLASLT_FIND)
@@ -50,7 +47,7 @@ cublasLtHandle_t cublaslt_handle(CudaContext& context) {
 }
 
 void throw_cublaslt_error(cublasStatus_t status, std::string_view doing) {
-  throw Error(fmt::format("cuBLASLt could not {}: {}", doing, cublaslt().cublasLtGetStatusString(status)));
+  throw_error("cuBLASLt could not {}: {}", doing, cublaslt().cublasLtGetStatusString(status));
 }
 
 }  // namespace ridgepoint::cuda

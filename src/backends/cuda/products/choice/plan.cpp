@@ -8,10 +8,8 @@
 #include <tuple>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "backends/cuda/products/choice/tiles.h"
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -24,7 +22,7 @@ cudaDataType_t data_type(DType dtype) {
     case DType::fp16: return CUDA_R_16F;
     case DType::e4m3: return CUDA_R_8F_E4M3;
     case DType::e5m2: return CUDA_R_8F_E5M2;
-    default: throw Error(fmt::format("there is no matmul for {}", name(dtype)));
+    default: throw_error("there is no matmul for {}", name(dtype));
   }
 }
 

@@ -12,7 +12,7 @@
 
 #include "core/files/disk_cache.h"
 #include "core/first_call_clock.h"
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -173,10 +173,9 @@ MatmulAlgorithm choose_algorithm(CudaContext& context, const MatmulPlan& plan, c
   std::optional<MatmulAlgorithm> algorithm = accepted(cache.load(key).value_or(""));
   if (!algorithm) {
     const std::vector<cublasLtMatmulAlgo_t> ranked = plan.candidates(kRanked);
-    if (ranked.empty()) {
-      throw Error(fmt::format("cuBLASLt on {} has no algorithm for the product {}", context.card().name, problem.key()),
-                  ErrorKind::unsupported);
-    }
+    if (ranked.empty())
+      throw_error(ErrorKind::unsupported, "cuBLASLt on {} has no algorithm for the product {}", context.card().name,
+                  problem.key());
     algorithm = measured(context, plan, problem, own, ranked);
     if (algorithm) {
       const auto is_accepted = [&](const std::string& text) { return accepted(text).has_value(); };

@@ -15,7 +15,7 @@
 #include "backends/cuda/products/epilogues/two_steps.h"
 #include "core/files/disk_cache.h"
 #include "core/first_call_clock.h"
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -73,12 +73,11 @@ class FusedProduct : public Kernel {
   // Op by op, where the compiler refuses what follows the product, the other kernel may need more workspace.
   void launch_otherwise(const LaunchArguments& arguments) {
     otherwise_->prepare();
-    if (otherwise_->workspace_bytes() > workspace_bytes_) {
-      throw Error(fmt::format("{} needs operands at multiples of {} bytes; copy a slice of a tensor to a tensor of its "
-                              "own",
-                              name(), kVectorBytes),
-                  ErrorKind::unsupported);
-    }
+    if (otherwise_->workspace_bytes() > workspace_bytes_)
+      throw_error(ErrorKind::unsupported,
+                  "{} needs operands at multiples of {} bytes; copy a slice of a tensor to a tensor of its "
+                  "own",
+                  name(), kVectorBytes);
     otherwise_->launch(arguments);
   }
 

@@ -1,7 +1,5 @@
 #include "backends/cuda/products/epilogues/two_steps.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -10,9 +8,9 @@
 #include "backends/cuda/products/epilogues/pattern.h"
 #include "backends/cuda/products/matmul.h"
 #include "core/rounding.h"
+#include "core/text/throw_error.h"
 #include "ir/queries.h"
 #include "passes/fusion/fused_body.h"
-#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -110,10 +108,9 @@ ValueLayout ProductSteps::layout_of(Value value, const KernelSpec& spec) const {
   if (node.op == Op::input) return {value, 0, spec.inputs[std::stoul(input_name(node))]};
   if (op_class(node.op) != OpClass::view) return {value, 0, product_layout_};
   const std::vector<ValueLayout> views = view_layouts(body_, node, layout_of(node.inputs[0], spec));
-  if (views.empty()) {
-    throw Error(fmt::format("a view of {} within '{}' cannot be expressed by strides", name(node.op), body_.name),
-                ErrorKind::unsupported);
-  }
+  if (views.empty())
+    throw_error(ErrorKind::unsupported, "a view of {} within '{}' cannot be expressed by strides", name(node.op),
+                body_.name);
   return views[static_cast<std::size_t>(std::ranges::find(node.outputs, value) - node.outputs.begin())];
 }
 

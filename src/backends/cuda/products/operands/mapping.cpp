@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -21,12 +21,11 @@ bool continues(const BatchAxis& outer, const BatchAxis& inner) {
 // The transpose of a row-major matrix is the same memory in column-major order.
 LtMatrix transposed_view(const StridedMatrix& matrix, const char* which) {
   const std::optional<BlasLayout> blas = blas_layout(matrix);
-  if (!blas) {
-    throw Error(
-        fmt::format("the {} operand of a CUDA matmul, {} x {}, has strides {} and {}; one of them must "
-                    "be 1, and the other at least the length of a row or column",
-                    which, matrix.rows, matrix.columns, matrix.row_stride, matrix.column_stride));
-  }
+  if (!blas)
+    throw_error(
+        "the {} operand of a CUDA matmul, {} x {}, has strides {} and {}; one of them must "
+        "be 1, and the other at least the length of a row or column",
+        which, matrix.rows, matrix.columns, matrix.row_stride, matrix.column_stride);
   if (blas->transposed) return {matrix.rows, matrix.columns, blas->leading, 0, true};
   return {matrix.columns, matrix.rows, blas->leading, 0, false};
 }
@@ -46,12 +45,10 @@ std::vector<LtProblem::Launch> launches_over(const std::vector<BatchAxis>& axes)
 
 void require_sizes(const LtProblem& problem) {
   for (const std::int64_t size : {problem.m, problem.n, problem.k, problem.batch}) {
-    if (size > INT32_MAX) {
-      throw Error(
-          fmt::format("a matmul of {} x {} x {}, batch {}, is too large for cuBLASLt, whose sizes must be below 2^31",
-                      problem.n, problem.m, problem.k, problem.batch),
-          ErrorKind::unsupported);
-    }
+    if (size > INT32_MAX)
+      throw_error(ErrorKind::unsupported,
+                  "a matmul of {} x {} x {}, batch {}, is too large for cuBLASLt, whose sizes must be below 2^31",
+                  problem.n, problem.m, problem.k, problem.batch);
   }
 }
 

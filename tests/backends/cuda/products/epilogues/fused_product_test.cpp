@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <memory>
 #include <random>
 #include <string>
-#include <vector>
 
 #include "backends/cuda/card.h"
 #include "backends/cuda/fake/on_fake_card.h"
