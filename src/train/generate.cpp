@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -30,7 +31,10 @@ void leave_next_token(Graph& graph) {
 }  // namespace
 
 std::int64_t Sampler::choose(std::span<const float> logits) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const auto likeliest = std::ranges::max_element(logits);
+  if (*likeliest == -kInfinity || !std::ranges::all_of(logits, [](float logit) { return logit < kInfinity; }))
+    throw Error("the logits of the next token are not finite");
   if (options_.temperature <= 0) return likeliest - logits.begin();
   std::vector<double> probabilities(logits.size());
   for (std::size_t i = 0; i < logits.size(); ++i)

@@ -303,6 +303,7 @@ class Trainer {
     load(program_, found, model());
     done_ = saved_ = found.manifest.step;
     if (noise_) noise_->go_on_from(found.manifest.noise.value_or(GradientNoise::Averages{}));
+    losses_.assign(found.manifest.losses.begin(), found.manifest.losses.end());
   }
 
   void go_back(const std::string& what) {
@@ -313,7 +314,6 @@ class Trainer {
     returned_from_ = std::max(returned_from_, done_);
     go_on_from(*found);
     say(fmt::format("{}; back to step {}, and on with the next sequences", what, done_));
-    losses_.clear();
     if (history_) history_.emplace(options_.saving->folder, done_);
   }
 
@@ -329,6 +329,7 @@ class Trainer {
     manifest.step = done_;
     manifest.sequences = sequences_;
     if (noise_) manifest.noise = noise_->averages();
+    if (options_.spikes.factor > 0) manifest.losses.assign(losses_.begin(), losses_.end());
     manifest.run = options_.description;
     const Clock::time_point begin = Clock::now();
     writer_->save(std::move(manifest));

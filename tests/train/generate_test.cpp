@@ -95,6 +95,15 @@ TEST(LanguageModel, has_the_same_logits_with_kept_keys_and_values_compiled) {
     EXPECT_LT(grow(published(family, Compile::full)).difference, 1e-5) << family;
 }
 
+TEST(Sampler, takes_no_token_by_logits_that_are_no_numbers) {
+  for (const double temperature : {0.0, 1.0}) {
+    Sampler sampler({.temperature = temperature});
+    EXPECT_EQ(sampler.choose(std::vector<float>{-INFINITY, 1, -INFINITY}), 1);
+    for (const float wrong : {NAN, INFINITY}) EXPECT_THROW(sampler.choose(std::vector<float>{1, wrong, 2}), Error);
+    EXPECT_THROW(sampler.choose(std::vector<float>{-INFINITY, -INFINITY}), Error);
+  }
+}
+
 TEST(LanguageModel, computes_another_text_as_a_whole) {
   const Model model = published("llama3", Compile::off);
   LanguageModel keeps(model.run, kContext), whole(model.run, 0);

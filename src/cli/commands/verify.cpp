@@ -418,9 +418,11 @@ class Verify : public Command {
       write_model(save_weights_, *model, value_of);
       return;
     }
+    std::vector<ParameterDeclaration> all = parameters;
+    if (config.weights) all.insert(all.end(), config.weights->constants.begin(), config.weights->constants.end());
     std::vector<TensorDeclaration> declarations;
-    for (const auto& [parameter, type] : parameters) declarations.push_back({parameter, type});
-    write_safetensors(save_weights_, declarations, [&](std::size_t i) { return value_of(parameters[i]); });
+    for (const auto& [name, type] : all) declarations.push_back({name, type});
+    write_safetensors(save_weights_, declarations, [&](std::size_t i) { return value_of(all[i]); });
   }
 
   TrainingResult train(const RunConfig& config, const TrainingTokens& tokens) const {

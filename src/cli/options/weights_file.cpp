@@ -22,11 +22,24 @@ namespace {
 // A file of another model has hundreds of wrong tensors; the first ones suffice.
 constexpr std::size_t kMostProblemsShown = 20;
 
-std::vector<std::string> problems_of(const SafetensorsFile& file, const Workload& workload) {
-  const std::vector<ParameterDeclaration> parameters = parameters_of(workload);
+// The constants of the graph that the file has.
+std::vector<ParameterDeclaration> constants_in(const SafetensorsFile& file, const Graph& graph) {
+  std::vector<ParameterDeclaration> constants;
+  for (const NodeId id : graph.inputs(Role::constant)) {
+    const Node& node = graph.node(id);
+    if (const std::string name = input_name(node); file.contains(name))
+      constants.push_back({name, graph.type(node.outputs[0])});
+  }
+  return constants;
+}
+
+std::vector<std::string> problems_of(const SafetensorsFile& file, const Graph& graph,
+                                     const std::vector<ParameterDeclaration>& constants) {
+  std::vector<ParameterDeclaration> expected = parameters_of(graph);
+  expected.insert(expected.end(), constants.begin(), constants.end());
   std::vector<std::string> problems;
   const std::string path = file.path().string();
-  for (const auto& [name, type] : parameters) {
+  for (const auto& [name, type] : expected) {
     if (!file.contains(name)) {
       problems.push_back(fmt::format("'{}' is not in '{}'; the model needs it as {}", name, path, type.to_string()));
     } else if (const TensorType& found = file.type(name); !is_floating(found.dtype) || !(found.shape == type.shape)) {
@@ -35,7 +48,7 @@ std::vector<std::string> problems_of(const SafetensorsFile& file, const Workload
     }
   }
   for (const std::string& name : file.names()) {
-    if (std::ranges::find(parameters, name, &ParameterDeclaration::name) == parameters.end()) {
+    if (std::ranges::find(expected, name, &ParameterDeclaration::name) == expected.end()) {
       problems.push_back(fmt::format("{} of '{}' is not a parameter of this model", quote_name(name), path));
     }
   }
@@ -83,9 +96,12 @@ GivenWeights checked_weights(const std::string& path, const Workload& workload) 
             }};
   }
   const auto file = std::make_shared<const SafetensorsFile>(path);
-  fail_with(problems_of(*file, workload));
+  const Graph graph = workload.build();
+  const std::vector<ParameterDeclaration> constants = constants_in(*file, graph);
+  fail_with(problems_of(*file, graph, constants));
   return {path,
-          [file](const ParameterDeclaration& parameter) { return convert(file->read(parameter.name), DType::fp32); }};
+          [file](const ParameterDeclaration& parameter) { return convert(file->read(parameter.name), DType::fp32); },
+          constants};
 }
 
 // Null where there is no config.json; a path with a comma would be a list of models.

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <numbers>
+#include <span>
 
 #include "core/random/random_values.h"
 #include "core/types/enum_names.h"
@@ -141,24 +142,12 @@ void write_masked_targets(Program& program, std::int64_t vocab, std::uint64_t se
   program.write_input("targets", targets);
 }
 
-// The experts of a token follow each other, and those of the next token follow them.
-void fill_table(HostTensor& table, std::int64_t experts) {
-  for (std::size_t i = 0; i < table.as<float>().size(); ++i)
-    table.as<float>()[i] = static_cast<float>(static_cast<std::int64_t>(i) % experts);
-}
-
-// The numbers by which training balances the experts are 0 at its begin, the factors of layers 1.
-void write_constants(Program& program, std::int64_t experts) {
+void write_constants(Program& program, const TransformerConfig& config) {
   const Graph& graph = program.graph();
   for (const NodeId id : graph.inputs(Role::constant)) {
     const std::string name = input_name(graph.node(id));
-    const bool is_factor = name.ends_with(kLayerScalar);
-    const bool is_table = name.ends_with(kExpertTable);
-    if (!is_factor && !is_table && !name.ends_with(kCorrection)) continue;
-    HostTensor tensor(graph.type(graph.node(id).outputs[0]));
-    if (is_factor) std::ranges::fill(tensor.as<float>(), 1.0F);
-    if (is_table) fill_table(tensor, experts);
-    program.write_input(name, tensor);
+    const auto value = initial_constant(config, {name, graph.type(graph.node(id).outputs[0])});
+    if (value) program.write_input(name, *value);
   }
 }
 
@@ -200,8 +189,7 @@ TruncatedNormal Transformer::initial_distribution(const ParameterDeclaration& pa
     if (const auto own = mixer_distribution(within, parameter.type)) return *own;
   }
   const std::string_view own = std::string_view(parameter.name).substr(parameter.name.rfind('.') + 1);
-  const bool is_bias =
-      own.ends_with("bias") || own == "sinks" || (own.size() == 2 && own[0] == 'b') || own == "correction";
+  const bool is_bias = own.ends_with("bias") || own == "sinks" || (own.size() == 2 && own[0] == 'b');
   const bool is_norm = parameter.type.shape.rank() == 1;
   if (parameter.name.ends_with("_norm.weight") && !config_.architecture.norm_adds_one) return {.mean = 1};
   if (is_bias || (is_norm && config_.architecture.norm_adds_one)) return {};
@@ -214,9 +202,21 @@ TruncatedNormal Transformer::initial_distribution(const ParameterDeclaration& pa
   return Workload::initial_distribution(parameter);
 }
 
+std::optional<HostTensor> initial_constant(const TransformerConfig& config, const ParameterDeclaration& constant) {
+  const bool is_factor = constant.name.ends_with(kLayerScalar);
+  const bool is_table = constant.name.ends_with(kExpertTable);
+  if (!is_factor && !is_table && !constant.name.ends_with(kCorrection)) return std::nullopt;
+  HostTensor tensor(constant.type);
+  const std::span<float> values = tensor.as<float>();
+  if (is_factor) std::ranges::fill(values, 1.0F);
+  for (std::size_t i = 0; is_table && i < values.size(); ++i)
+    values[i] = static_cast<float>(static_cast<std::int64_t>(i) % config.architecture.experts.count);
+  return tensor;
+}
+
 void Transformer::write_data(Program& program, std::uint64_t seed, const StopPoint& stop_point) const {
   write_rotary_tables(program, config_);
-  write_constants(program, config_.architecture.experts.count);
+  write_constants(program, config_);
   Workload::write_data(program, seed, stop_point);
   if (config_.architecture.is_masked()) write_masked_targets(program, config_.vocab, seed);
 }

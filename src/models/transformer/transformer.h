@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -384,6 +385,11 @@ class Transformer final : public Workload {
   std::int64_t batch_;
   KeyCache cache_;
 };
+
+// A constant that files of weights may have, without files: the numbers by which training balances the experts are 0,
+// the factors of layers 1, and in a table of experts those of a token follow each other and those of the next token
+// follow them. Empty for what is no such constant.
+std::optional<HostTensor> initial_constant(const TransformerConfig& config, const ParameterDeclaration& constant);
 
 // The cosines and sines of rotary embedding (Su et al. 2021), which a Transformer's graph takes as constants.
 

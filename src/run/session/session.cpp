@@ -92,6 +92,9 @@ std::string_view name(StepProgress::Stage stage) { return kStageNames[stage]; }
 
 HostTensor initial_value(const RunConfig& config, const ParameterDeclaration& parameter, const StopPoint& stop_point) {
   if (config.weights && !is_adapter(parameter.name)) return config.weights->read(parameter);
+  const TransformerConfig* const model = config.workload->transformer();
+  if (std::optional<HostTensor> constant = model != nullptr ? initial_constant(*model, parameter) : std::nullopt)
+    return *std::move(constant);
   return config.workload->initial_value(parameter, static_cast<std::uint64_t>(config.seed), stop_point);
 }
 

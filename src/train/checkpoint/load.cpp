@@ -10,6 +10,7 @@
 #include "interchange/safetensors.h"
 #include "interchange/safetensors_names.h"
 #include "ir/stored_tensors.h"
+#include "passes/training/training.h"
 #include "train/checkpoint/manifest.h"
 
 namespace ridgepoint::train {
@@ -50,7 +51,7 @@ void check_tensors(const std::vector<StatePart>& parts, const ManifestContents& 
           quote_name(part.name), found->second.to_string(), path, expected.to_string());
   }
   for (const auto& [name, type] : contents.tensors) {
-    if (known.contains(name)) continue;
+    if (known.contains(name) || name == kSkippedSteps) continue;
     throw_error(
         "the checkpoint '{}' has {} as {}, which this run lacks: it is of another model or "
         "optimizer",
@@ -204,7 +205,10 @@ Found look_together(const fs::path& folder, ProcessGroup* group) {
 
 void load(Program& program, const FoundCheckpoint& found, const TransformerConfig* model) {
   const ManifestContents contents = read_manifest(found.folder);
-  const std::vector<StatePart> parts = program.state_parts();
+  std::vector<StatePart> parts = program.state_parts();
+  // The count of skipped steps begins anew in a run that skips steps, where the run before did not.
+  if (!contents.tensors.contains(std::string(kSkippedSteps)))
+    std::erase_if(parts, [](const StatePart& part) { return part.name == kSkippedSteps; });
   check_tensors(parts, contents, program.graph(), found.folder);
   const StateFiles states(found.folder, contents.files);
   const ParameterFiles parameters(found.folder, model);

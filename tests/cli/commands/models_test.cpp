@@ -108,6 +108,22 @@ TEST(ModelsCommand, of_weights_reads_the_numbers_that_correct_routing) {
   EXPECT_THAT(result.output, HasSubstr(fmt::format("loss {:.6f}", scalar_of(SafetensorsFile(golden).read("loss")))));
 }
 
+TEST(ModelsCommand, the_numbers_that_route_travel_with_the_weights) {
+  const TemporaryFolder folder, v4;
+  testing::write_golden_model("deepseek_v3", folder.path());
+  testing::write_golden_model("deepseek_v4", v4.path());
+  const auto verify = [](const Words& more) {
+    return output_of(
+        run_program(with_options({"verify", "--device", "cpu", "--context", "13", "--optimizer-steps", "0"}, more)));
+  };
+  const std::string model = folder / "config.json", own = folder / "own.safetensors", tokens = folder / "tokens";
+  const std::string corrected = verify({"--weights", folder.path(), "--save-weights", own, "--save-tokens", tokens});
+  EXPECT_EQ(verify({"--model", model, "--weights", own, "--tokens", tokens}), corrected);
+  const std::string random = v4 / "config.json", saved = v4 / "saved/";
+  verify({"--model", random, "--save-weights", saved});  // with the table of experts that it begins with
+  EXPECT_EQ(verify({"--weights", saved}), verify({"--model", random}));
+}
+
 TEST(ModelsCommand, plans_as_torch_no_model_whose_modules_are_not_modelled) {
   const ProgramResult plan =
       run_program({"plan", "--model", "nemotron-h-8b", "--as", "torch", "--compile", "off", "--card", "h200"});

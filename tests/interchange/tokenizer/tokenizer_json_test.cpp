@@ -71,6 +71,7 @@ TEST(TokenizerJson, word_piece_takes_the_longest_parts) {
   EXPECT_THAT(encode(tokenizer, "caffè 中中"), ElementsAre(0, 8, 8));
   EXPECT_THAT(encode(tokenizer, "cafeine"), ElementsAre(0));  // too many characters
   EXPECT_THAT(encode(tokenizer, "cafe", true), ElementsAre(1, 3, 2));
+  EXPECT_THAT(encode(tokenizer, "cafe\u200b !\U0003fffe"), ElementsAre(3, 6, 0));  // what is not assigned stays
   EXPECT_EQ(tokenizer.decode(std::vector<Id>{3, 5, 6}), "cafes!");
 }
 

@@ -318,7 +318,7 @@ class Train : public Command {
   static constexpr std::array<std::string_view, 7> kMustAgree = {"workload", "dtype",  "optimizer",   "master_weights",
                                                                  "lora",     "frozen", "base_weights"};
   static constexpr std::array<std::string_view, 6> kShouldAgree = {
-      "context", "sequences_of_a_step", "documents", "seed", "shuffle", "sequences"};
+      "context", "sequences_of_a_step", "documents", "seed", "shuffle", "data_fingerprint"};
   // How a step is divided, and where its tensors lie.
   static constexpr std::array<std::string_view, 2> kMayDiffer = {"accumulate", "offload"};
 
@@ -352,6 +352,7 @@ class Train : public Command {
         tokenizer_.empty() || tokenizer_ == "byte" ? tokenizer_ : std::filesystem::absolute(tokenizer_).string();
     description_["data"] = data_;
     description_["sequences"] = training_data_->count();
+    description_["data_fingerprint"] = training_data_->fingerprint();
     description_["documents"] = documents_;
     description_["shuffle"] = shuffle_;
     description_["learning_rate"] = *learning_rate_;

@@ -97,12 +97,12 @@ bool is_chinese(char32_t c) {
          (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
 }
 
-// As BERT cleans text: blanks for white space, nothing for control characters.
+// As `tokenizers` cleans text for BERT: blanks for white space, nothing for control characters.
 std::string cleaned(std::string_view text) {
   return by_character(text, [](std::string& result, char32_t c) {
     const bool is_printable = c >= ' ' && c <= '~';
     const bool is_line_space = c == '\t' || c == '\n' || c == '\r';
-    if (!is_printable && !is_line_space && (c == 0 || c == 0xFFFD || is_control_or_none(c))) return;
+    if (!is_printable && !is_line_space && (c == 0 || c == 0xFFFD || is_assigned_other(c))) return;
     append_character(result, is_line_space || is_white_space(c) ? U' ' : c);
   });
 }

@@ -91,9 +91,9 @@ bool is_mark(char32_t character) {
   return c >= UTF8PROC_CATEGORY_MN && c <= UTF8PROC_CATEGORY_ME;
 }
 bool is_nonspacing_mark(char32_t character) { return category(character) == UTF8PROC_CATEGORY_MN; }
-bool is_control_or_none(char32_t character) {
+bool is_assigned_other(char32_t character) {
   const utf8proc_category_t c = category(character);
-  return c == UTF8PROC_CATEGORY_CN || (c >= UTF8PROC_CATEGORY_CC && c <= UTF8PROC_CATEGORY_CO);
+  return c >= UTF8PROC_CATEGORY_CC && c <= UTF8PROC_CATEGORY_CO;
 }
 bool is_word_character(char32_t c) {
   const utf8proc_category_t of = category(c);

@@ -78,7 +78,7 @@ bool is_numeric(char32_t character);          // N
 bool is_punctuation(char32_t character);      // P
 bool is_mark(char32_t character);             // M
 bool is_nonspacing_mark(char32_t character);  // Mn
-bool is_control_or_none(char32_t character);  // C
+bool is_assigned_other(char32_t character);   // C, but not Cn
 bool is_word_character(char32_t character);   // \w of Unicode's regular expressions
 bool is_ascii_punctuation(char32_t character);
 

@@ -170,6 +170,32 @@ TEST_F(TrainTest, stops_skips_or_goes_back_where_a_loss_is_no_number) {
   EXPECT_THAT(back.error, HasSubstr("gone back 3 times without passing it"));
 }
 
+TEST_F(TrainTest, skips_or_stops_from_a_checkpoint_of_a_run_that_did_the_other) {
+  train({"--save", folder("run"), "--iterations", "3"});
+  const std::vector<Json> skipping = train({"--resume", folder("run"), "--iterations", "6", "--on-nan", "skip"});
+  EXPECT_EQ(skipping.back().at("skipped_steps"), 0);
+  EXPECT_EQ(losses_of(train({"--resume", folder("run")})).back(), losses_of(train({})).back());
+}
+
+TEST_F(TrainTest, sees_a_spike_soon_after_it_goes_on) {
+  write_file(text_, std::string(80 * 32 + 1, 'a') + std::string(20 * 32, 'b'));
+  const std::vector<std::string> spiky =
+      with_options(arguments_, {"--batch", "1", "--shuffle", "off", "--learning-rate", "1e-2", "--iterations", "90",
+                                "--spike", "3", "--on-spike", "stop"});
+  const std::string spike = "step 81: the loss is";
+  EXPECT_THAT(run_program(with_options(spiky, {"--save", folder("run"), "--save-every", "40"})).error,
+              HasSubstr(spike));
+  EXPECT_THAT(run_program(with_options(spiky, {"--resume", folder("run")})).error, HasSubstr(spike));
+}
+
+TEST_F(TrainTest, warns_of_other_data_than_those_of_the_checkpoint) {
+  train({"--save", folder("run"), "--iterations", "3"});
+  const auto warning = [&] { return run_program(with_options(arguments_, {"--resume", folder("run")})).error; };
+  EXPECT_EQ(warning(), "");
+  write_file(text_, std::string(fs::file_size(text_), 'a'));
+  EXPECT_THAT(warning(), HasSubstr("--resume: data_fingerprint was"));
+}
+
 TEST_F(TrainTest, evaluates_on_the_end_of_the_data) {
   const std::vector<Json> rows = train({"--validation-share", "0.2", "--evaluate-every", "6"});
   EXPECT_TRUE(rows[0].at("validation_loss").is_null());
