@@ -186,9 +186,16 @@ class Search {
   // What is live when no block runs, whatever blocks keep.
   std::size_t least_outside_blocks(std::size_t micro_batches) {
     std::size_t least = std::numeric_limits<std::size_t>::max();
-    for (std::size_t chunk = 0; chunk < problem_.loss_chunks.size(); ++chunk)
-      least = std::min(least, std::ranges::max(keep_all(micro_batches, chunk).memory.outside_bytes));
+    for (std::size_t chunk = 0; chunk < problem_.loss_chunks.size(); ++chunk) {
+      if (differs(micro_batches, chunk))
+        least = std::min(least, std::ranges::max(keep_all(micro_batches, chunk).memory.outside_bytes));
+    }
     return least;
+  }
+
+  // Whether the chunks of so many micro-batches are smaller than the loss of one.
+  bool differs(std::size_t micro_batches, std::size_t chunk) const {
+    return problem_.loss_chunks[chunk] < problem_.tokens / problem_.micro_batches[micro_batches];
   }
 
   std::optional<Found> within(Division& division, std::size_t memory_bytes) {
@@ -390,7 +397,7 @@ class Search {
     return best;
   }
 
-  // With every size of chunks. What a block saves and takes does not depend on it.
+  // With every size of chunks that makes a difference. What a block saves and takes does not depend on it.
   std::vector<Division>& divisions_of(std::size_t micro_batches) {
     const auto known = divisions_.find(micro_batches);
     if (known != divisions_.end()) return known->second;
@@ -416,8 +423,9 @@ class Search {
       add(measured);
     }
     std::vector<Division> divisions;
-    for (std::size_t chunk = 0; chunk < problem_.loss_chunks.size(); ++chunk)
-      divisions.push_back(division_of(micro_batches, chunk, of_first));
+    for (std::size_t chunk = 0; chunk < problem_.loss_chunks.size(); ++chunk) {
+      if (differs(micro_batches, chunk)) divisions.push_back(division_of(micro_batches, chunk, of_first));
+    }
     return divisions_.emplace(micro_batches, std::move(divisions)).first->second;
   }
 
