@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/checked.h"
 #include "core/text/nearest.h"
 #include "core/types/enum_names.h"
 #include "ir/queries.h"
@@ -34,6 +35,8 @@ void require_no_training(const Graph& graph, const CompileOptions& options) {
                   "options",
               ErrorKind::usage);
 }
+
+constexpr std::string_view kFlops = "the number of operations of a model";
 
 // The most micro-batches of a run: each has its own nodes.
 constexpr std::int64_t kMostMicroBatches = 1024;
@@ -205,13 +208,21 @@ ParameterCounts count_parameters(Graph forward, const CompileOptions& options) {
 }
 
 std::int64_t model_flops(Graph forward, const CompileOptions& options) {
-  const CompileOptions counted{.mode = runs_backward(options.mode) ? options.mode : Mode::forward,
-                               .optimizer = options.optimizer,
-                               .frozen = options.frozen,
-                               .accumulate = runs_backward(options.mode) ? options.accumulate : 1,
-                               .lora = options.lora,
-                               .until = "eliminate_common_subexpressions"};
-  return flops_of(compile(std::move(forward), {}, counted));
+  const auto flops_with = [&](Graph graph, std::int64_t micro_batches) {
+    const CompileOptions counted{.mode = runs_backward(options.mode) ? options.mode : Mode::forward,
+                                 .optimizer = options.optimizer,
+                                 .frozen = options.frozen,
+                                 .accumulate = micro_batches,
+                                 .lora = options.lora,
+                                 .until = "eliminate_common_subexpressions"};
+    return flops_of(compile(std::move(graph), {}, counted));
+  };
+  if (!runs_backward(options.mode)) return flops_with(std::move(forward), 1);
+  if (options.accumulate <= 3) return flops_with(std::move(forward), options.accumulate);
+  // Each micro-batch behind the first adds the same operations.
+  const std::int64_t of_two = flops_with(forward, 2);
+  const std::int64_t of_third = flops_with(std::move(forward), 3) - of_two;
+  return checked_sum({of_two, checked_product({options.accumulate - 2, of_third}, kFlops)}, kFlops);
 }
 
 }  // namespace ridgepoint

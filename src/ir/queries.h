@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "ridgepoint/ir/graph.h"
@@ -15,13 +16,18 @@ namespace ridgepoint {
 // A list of nodes for each value of a graph.
 class NodesByValue {
  public:
-  // visit(add) calls add(value, node) for each node of each list, twice the same ones in the same order.
+  // visit(add) calls add(value, node) for each node of each list, in order.
   template <typename Visit>
   NodesByValue(std::size_t values, const Visit& visit) : begin_(values + 2) {
-    visit([&](Value value, NodeId) { ++begin_[value.id + 2]; });
+    std::vector<std::pair<Value, NodeId>> added;
+    added.reserve(2 * values);
+    visit([&](Value value, NodeId node) {
+      ++begin_[value.id + 2];
+      added.emplace_back(value, node);
+    });
     std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
-    nodes_.resize(begin_.back());
-    visit([&](Value value, NodeId node) { nodes_[begin_[value.id + 1]++] = node; });  // to the begin of the next list
+    nodes_.resize(added.size());
+    for (const auto& [value, node] : added) nodes_[begin_[value.id + 1]++] = node;  // to the begin of the next list
   }
   std::span<const NodeId> of(Value value) const {
     return std::span(nodes_).subspan(begin_[value.id], begin_[value.id + 1] - begin_[value.id]);

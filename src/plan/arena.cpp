@@ -69,9 +69,12 @@ class LowestGap {
     std::size_t end;
     std::uint32_t first, last;
   };
+  // Blocks at the same offset stand in order of time, so that a group has few parts.
+  static std::pair<std::size_t, std::uint32_t> position(const Placed& placed) { return {placed.offset, placed.first}; }
   struct Group {
-    std::vector<Placed> blocks;  // in order of offset
-    std::uint64_t parts = 0;     // in which one of them is live
+    std::vector<Placed> blocks;   // in order of position()
+    std::uint64_t parts = 0;      // in which one of them is live
+    std::size_t last_offset = 0;  // of the blocks
   };
 
   // The parts of the run in which a block is live: a bit for each 64th of the steps.
@@ -84,7 +87,7 @@ class LowestGap {
     const std::uint64_t parts = parts_of(lifetime.first, lifetime.last);
     std::size_t offset = floor_;
     for (const Group& group : placed_) {
-      if ((group.parts & parts) == 0 && !group.blocks.empty() && group.blocks.back().offset < offset + lifetime.bytes) {
+      if ((group.parts & parts) == 0 && group.last_offset < offset + lifetime.bytes) {
         visits_ += group.blocks.size();
         continue;
       }
@@ -97,21 +100,22 @@ class LowestGap {
     return offset;
   }
 
-  // Behind those that have the same offset.
   void insert(const Placed& placed) {
     if (placed_.empty()) placed_.emplace_back();
-    const auto behind = std::ranges::upper_bound(placed_.begin() + 1, placed_.end(), placed.offset, {},
-                                                 [](const Group& group) { return group.blocks.front().offset; });
+    const auto behind = std::ranges::upper_bound(placed_.begin() + 1, placed_.end(), position(placed), {},
+                                                 [](const Group& group) { return position(group.blocks.front()); });
     Group& group = *(behind - 1);
     std::vector<Placed>& blocks = group.blocks;
-    blocks.insert(std::ranges::upper_bound(blocks, placed.offset, {}, &Placed::offset), placed);
+    blocks.insert(std::ranges::upper_bound(blocks, position(placed), {}, position), placed);
     group.parts |= parts_of(placed.first, placed.last);
+    group.last_offset = blocks.back().offset;
     if (blocks.size() < kMostOfGroup) return;
     const auto middle = blocks.begin() + kMostOfGroup / 2;
     Group upper{{middle, blocks.end()}};
     blocks.erase(middle, blocks.end());
     for (Group* const half : {&group, &upper}) {
       half->parts = 0;
+      half->last_offset = half->blocks.back().offset;
       for (const Placed& each : half->blocks) half->parts |= parts_of(each.first, each.last);
     }
     placed_.insert(behind, std::move(upper));

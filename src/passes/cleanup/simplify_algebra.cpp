@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "ir/permutation.h"
 #include "ir/queries.h"
@@ -114,15 +116,32 @@ std::optional<Value> simpler(Graph& graph, Rewriter& rewriter, NodeId id) {
   return reduction_of_one(graph, rewriter, id);
 }
 
-bool simplify_once(Graph& graph, Rewriter& rewriter) {
+// The values that may be simpler in the next walk: by id, those that replaced others in this one, and views of them.
+using Changed = std::vector<bool>;
+
+// Visits the nodes that read one of these, and those from `first` on.
+bool simplify_once(Graph& graph, Rewriter& rewriter, Changed& changed, NodeId first) {
+  Changed next;
+  changed.resize(graph.value_count());
   for (const NodeId id : nodes_of(graph)) {
     const Node& node = graph.node(id);
+    const bool is_visited =
+        id >= first || std::ranges::any_of(node.inputs, [&](Value value) { return changed[value.id]; });
+    if (!is_visited) continue;
+    if (op_class(node.op) == OpClass::view) {
+      for (const Value value : node.outputs) changed[value.id] = true;
+    }
     // A node whose operand changed in this walk is visited again in the next.
     const bool is_stale =
         std::ranges::any_of(node.inputs, [&](Value value) { return rewriter.is_removed(graph.producer(value)); });
     if (is_stale) continue;
-    if (const std::optional<Value> value = simpler(graph, rewriter, id)) rewriter.replace(id, *value);
+    const std::optional<Value> value = simpler(graph, rewriter, id);
+    if (!value) continue;
+    rewriter.replace(id, *value);
+    if (next.size() <= value->id) next.resize(graph.value_count());
+    next[value->id] = true;
   }
+  changed = std::move(next);
   return rewriter.finish();
 }
 
@@ -130,9 +149,14 @@ bool simplify_once(Graph& graph, Rewriter& rewriter) {
 
 bool simplify_algebra(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
-  bool changed = false;
-  while (simplify_once(graph, rewriter)) changed = true;
-  return changed;
+  Changed changed;
+  NodeId first{0}, end = next_node(graph);
+  bool is_changed = false;
+  for (; simplify_once(graph, rewriter, changed, first); end = next_node(graph)) {
+    first = end;
+    is_changed = true;
+  }
+  return is_changed;
 }
 
 }  // namespace ridgepoint

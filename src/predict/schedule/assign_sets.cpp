@@ -4,8 +4,10 @@
 #include "predict/schedule/assign_sets.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 namespace ridgepoint {
 namespace {
@@ -54,36 +56,43 @@ class Assigner {
     const States& earlier = states_.back();
     const std::size_t unkept = block == 0 ? 0 : most_unkept(block - 1);
     const std::size_t behind = outside(block + 1);
-    States states;
+    States states, of_option, merged;
     for (std::size_t set = 0; set < problem_.memory.size(); ++set) {
       const auto option = static_cast<std::uint8_t>(set);
       if (is_dominated(problem_, option, block)) continue;
       const BlockMemory& memory = problem_.memory[option];
+      of_option.clear();
       for (std::uint32_t i = 0; i < earlier.size(); ++i) {
         const std::size_t saved = earlier[i].saved_bytes;
         if (saved - std::min(saved, unkept) + memory.running_bytes[block] > memory_bytes_) break;
         if (saved + memory.kept_bytes[block] + behind > memory_bytes_) break;
-        states.push_back({saved + memory.saved_bytes[block], earlier[i].ms + problem_.ms[option][block], option, i});
+        of_option.push_back({saved + memory.saved_bytes[block], earlier[i].ms + problem_.ms[option][block], option, i});
       }
+      const auto order = [](const State& s) { return std::tuple(s.saved_bytes, s.ms, s.option, s.parent); };
+      merged.clear();
+      std::ranges::merge(states, of_option, std::back_inserter(merged), {}, order, order);
+      keep_falling(merged);
+      std::swap(states, merged);
     }
-    prune(states);
+    round(states);
     states_.push_back(std::move(states));
   }
 
-  static void prune(States& states) {
-    keep_falling(states);
+  static void round(States& states) {
     if (states.size() <= kMostStates) return;
     const std::size_t part = (states.back().saved_bytes - states.front().saved_bytes) / kMostStates + 1;
     for (State& state : states) state.saved_bytes -= state.saved_bytes % part;
     keep_falling(states);
   }
 
-  // Those that are faster than all that save less.
+  // Of states in order of saved bytes, those that are faster than all that save less, and the fastest that saves as
+  // much.
   static void keep_falling(States& states) {
-    std::ranges::sort(states, {}, [](const State& s) { return std::tuple(s.saved_bytes, s.ms, s.option, s.parent); });
     std::size_t kept = 0;
     for (const State& state : states) {
-      if (kept == 0 || state.ms < states[kept - 1].ms) states[kept++] = state;
+      if (kept > 0 && state.ms >= states[kept - 1].ms) continue;
+      if (kept > 0 && state.saved_bytes == states[kept - 1].saved_bytes) --kept;
+      states[kept++] = state;
     }
     states.resize(kept);
   }

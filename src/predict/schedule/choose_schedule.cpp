@@ -150,8 +150,8 @@ class Search {
     const std::optional<Found> found = within(memory_bytes);
     if (!found) return finish(least(), {});
     const double bound = bound_ms_;
-    const std::optional<Found> with_more = within(memory_bytes + kGiB);
-    ScheduleChoice choice = finish(*found, with_more ? std::max(found->trial->ms - with_more->trial->ms, 0.0) : 0.0);
+    const Found with_more = *within(memory_bytes + kGiB, found);
+    ScheduleChoice choice = finish(*found, found->trial->ms - with_more.trial->ms);
     constexpr double kAlike = 1e-9;  // sums of the same times in another order
     choice.bound_ms = bound < choice.ms * (1 - kAlike) ? bound : choice.ms;
     return choice;
@@ -169,15 +169,14 @@ class Search {
   }
 
   // More micro-batches are looked at while a step that keeps everything could still be faster: each further one makes
-  // it slower.
-  std::optional<Found> within(std::size_t memory_bytes) {
-    std::optional<Found> best;
+  // it slower. `best`: what is known to fit.
+  std::optional<Found> within(std::size_t memory_bytes, std::optional<Found> best = {}) {
     bound_ms_ = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < problem_.micro_batches.size(); ++i) {
       if (best && keep_all(i, 0).ms >= best->trial->ms) break;
       if (i > 0 && least_outside_blocks(i) > memory_bytes) continue;
       for (Division& division : divisions_of(i)) {
-        if (!best || division.keep_all_ms < best->trial->ms) take_faster(best, within(division, memory_bytes));
+        if (!best || division.keep_all_ms < best->trial->ms) take_faster(best, within(division, memory_bytes, best));
       }
     }
     return best;
@@ -186,15 +185,25 @@ class Search {
   // What is live when no block runs, whatever blocks keep.
   std::size_t least_outside_blocks(std::size_t micro_batches) {
     std::size_t least = std::numeric_limits<std::size_t>::max();
-    for (std::size_t chunk = 0; chunk < problem_.loss_chunks.size(); ++chunk)
-      least = std::min(least, std::ranges::max(keep_all(micro_batches, chunk).memory.outside_bytes));
+    for (std::size_t chunk = 0; chunk < problem_.loss_chunks.size(); ++chunk) {
+      if (differs(micro_batches, chunk))
+        least = std::min(least, std::ranges::max(keep_all(micro_batches, chunk).memory.outside_bytes));
+    }
     return least;
   }
 
-  std::optional<Found> within(Division& division, std::size_t memory_bytes) {
+  // Whether the chunks of so many micro-batches are smaller than the loss of one.
+  bool differs(std::size_t micro_batches, std::size_t chunk) const {
+    return problem_.loss_chunks[chunk] < problem_.tokens / problem_.micro_batches[micro_batches];
+  }
+
+  // Empty also where none can be faster than `known`.
+  std::optional<Found> within(Division& division, std::size_t memory_bytes, const std::optional<Found>& known) {
     const std::optional<BlockAssignment> fastest = assign_sets(division.at_least, memory_bytes);
     if (!fastest) return std::nullopt;
-    bound_ms_ = std::min(bound_ms_, division.outside_ms + fastest->ms);
+    const double least_ms = division.outside_ms + fastest->ms;
+    bound_ms_ = std::min(bound_ms_, least_ms);
+    if (known && least_ms >= known->trial->ms) return std::nullopt;
     std::optional<Found> best = within_budgets(division, memory_bytes);
     take_faster(best, within_alike(division, memory_bytes, best));
     return best;
@@ -390,7 +399,7 @@ class Search {
     return best;
   }
 
-  // With every size of chunks. What a block saves and takes does not depend on it.
+  // With every size of chunks that makes a difference. What a block saves and takes does not depend on it.
   std::vector<Division>& divisions_of(std::size_t micro_batches) {
     const auto known = divisions_.find(micro_batches);
     if (known != divisions_.end()) return known->second;
@@ -416,8 +425,9 @@ class Search {
       add(measured);
     }
     std::vector<Division> divisions;
-    for (std::size_t chunk = 0; chunk < problem_.loss_chunks.size(); ++chunk)
-      divisions.push_back(division_of(micro_batches, chunk, of_first));
+    for (std::size_t chunk = 0; chunk < problem_.loss_chunks.size(); ++chunk) {
+      if (differs(micro_batches, chunk)) divisions.push_back(division_of(micro_batches, chunk, of_first));
+    }
     return divisions_.emplace(micro_batches, std::move(divisions)).first->second;
   }
 

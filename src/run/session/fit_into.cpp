@@ -46,6 +46,7 @@ class Fitter {
   void choose(RunConfig& config) {
     ScheduleProblem problem{.micro_batches = micro_batches(),
                             .loss_chunks = loss_chunks(),
+                            .tokens = tokens(),
                             .flops_per_byte = rates_.flops_per_second / rates_.bytes_per_second,
                             .stop_point = stop_point_};
     problem.graph_of = [&](std::int64_t count) {
@@ -100,6 +101,7 @@ class Fitter {
   }
 
   std::int64_t batch() const { return config_.workload->describe().batch; }
+  std::int64_t tokens() const { return batch() * config_.workload->describe().context; }
 
   std::vector<std::int64_t> micro_batches() const {
     std::vector<std::int64_t> counts = {1};
@@ -112,9 +114,8 @@ class Fitter {
 
   std::vector<std::int64_t> loss_chunks() const {
     std::vector<std::int64_t> chunks = {0};
-    const std::int64_t tokens = batch() * config_.workload->describe().context;
     for (const std::int64_t rows : kLossChunks) {
-      if (rows < tokens) chunks.push_back(rows);
+      if (rows < tokens()) chunks.push_back(rows);
     }
     return chunks;
   }

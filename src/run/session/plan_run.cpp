@@ -17,9 +17,10 @@ namespace ridgepoint {
 namespace {
 
 struct Prediction {
-  MemoryForecast forecast;        // of a run that fits, with the limit; else without
-  std::optional<bool> fits = {};  // empty without a capacity
-  ParallelOptions parallel = {};  // as configured or chosen
+  MemoryForecast forecast;               // of a run that fits, with the limit; else without
+  std::optional<bool> fits = {};         // empty without a capacity
+  ParallelOptions parallel = {};         // as configured or chosen
+  std::optional<ProgramPlan> plan = {};  // of this engine
 };
 
 Prediction predict(const Forecaster& forecast, const MemoryLimit& limit) {
@@ -77,10 +78,10 @@ Prediction predict(const RunConfig& config, const MemoryLimit& limit, const Step
   Session session(config, watch, record);
   const ProgramPlan plan = session.plan(limit);
   if (record.training_step) describe_ranks(session.parallel(), plan.graph(), record.training_step->parallel);
-  if (record.plan) describe_time(plan, config, *record.plan);
   Prediction prediction =
       predict(forecaster_of(plan, {.stop_point = session.stop_point(StepProgress::Stage::planning)}), limit);
   prediction.parallel = session.parallel();
+  prediction.plan = plan;
   return prediction;
 }
 
@@ -94,6 +95,60 @@ std::size_t peak_without_chunks(RunConfig config, const ParallelOptions& paralle
   const ProgramPlan plan = session.plan(limit);
   return forecast_memory(plan, {.stop_point = session.stop_point(StepProgress::Stage::planning)})
       .use.peak_allocated_bytes;
+}
+
+Record record_of_plan(const RunConfig& config, const MemoryLimit& limit) {
+  Record record = describe_run(config, Experiment::plan);
+  PlanSection& section = record.plan.emplace();
+  section.card = limit.card;
+  section.capacity_bytes = limit.capacity_bytes;
+  section.as = name(config.plan_as);
+  if (config.keeps_output) section.keep_output = true;
+  return record;
+}
+
+// Fills the record with the figures of the prediction.
+void fill(const Prediction& prediction, const RunConfig& config, const MemoryLimit& limit, const StepWatcher& watch,
+          Record& record) {
+  PlanSection& section = *record.plan;
+  if (prediction.plan) describe_time(*prediction.plan, config, section);
+  describe_rates(config, record);
+  record_memory(record, prediction.forecast);
+  section.fits = prediction.fits;
+  // Policies that were searched for would differ, and with them what else is saved.
+  if (record.loss_chunk_rows && config.compile.checkpoint != Checkpoint::automatic && !config.schedule) {
+    const std::size_t whole = peak_without_chunks(config, prediction.parallel, limit, watch, record);
+    section.loss_chunks_save_bytes = static_cast<std::int64_t>(whole) - *record.memory_bytes.peak_allocated;
+  }
+  if (!limit.capacity_bytes) return;
+  section.room_bytes = *limit.capacity_bytes - *record.memory_bytes.peak_reserved;
+}
+
+// A size that fits, before its record has the figures of the prediction.
+struct FittingSize {
+  std::int64_t size = 0;  // 0: none fits
+  Record record = {};
+  Prediction prediction = {};
+};
+
+// As largest_size() searches for it.
+FittingSize largest_fitting(const std::function<RunConfig(std::int64_t)>& config_of, const MemoryLimit& limit,
+                            std::int64_t most, std::int64_t granularity, const StepWatcher& watch) {
+  if (!limit.capacity_bytes)
+    throw Error("the largest that fits needs a memory to fit in; name a card or a limit", ErrorKind::usage);
+  FittingSize last;
+  const auto fits_at = [&](std::int64_t size) -> Fit {
+    const RunConfig config = config_of(size);
+    Record record = record_of_plan(config, limit);
+    Prediction prediction = predict(config, limit, watch, record);
+    const bool grows_steadily = config.plan_as == PlanAs::ridgepoint && record.allocator == AllocatorKind::arena;
+    const auto reserved_bytes = static_cast<double>(prediction.forecast.use.peak_reserved_bytes);
+    const Fit fit{*prediction.fits, grows_steadily ? reserved_bytes / static_cast<double>(limit.bytes()) : 0};
+    if (fit.fits) last = {size, std::move(record), std::move(prediction)};
+    return fit;
+  };
+  largest_that_fits(fits_at, granularity, most);
+  return last;
 }
 
 // The search for the largest size from 1 to `last` that fits.
@@ -180,38 +235,24 @@ class SizeSearch {
 }  // namespace
 
 std::optional<Record> plan_run(const RunConfig& config, const MemoryLimit& limit, const StepWatcher& watch) {
-  return record_run(describe_run(config, Experiment::plan), [&](Record& record) {
-    PlanSection& section = record.plan.emplace();
-    section.card = limit.card;
-    section.capacity_bytes = limit.capacity_bytes;
-    section.as = name(config.plan_as);
-    if (config.keeps_output) section.keep_output = true;
-    const Prediction prediction = predict(config, limit, watch, record);
-    describe_rates(config, record);
-    record_memory(record, prediction.forecast);
-    section.fits = prediction.fits;
-    // Policies that were searched for would differ, and with them what else is saved.
-    if (record.loss_chunk_rows && config.compile.checkpoint != Checkpoint::automatic && !config.schedule) {
-      const std::size_t whole = peak_without_chunks(config, prediction.parallel, limit, watch, record);
-      section.loss_chunks_save_bytes = static_cast<std::int64_t>(whole) - *record.memory_bytes.peak_allocated;
-    }
-    if (!limit.capacity_bytes) return;
-    section.room_bytes = *limit.capacity_bytes - *record.memory_bytes.peak_reserved;
-  });
+  return record_run(record_of_plan(config, limit),
+                    [&](Record& record) { fill(predict(config, limit, watch, record), config, limit, watch, record); });
 }
 
 std::optional<Record> plan_largest(const std::string& size, const std::function<RunConfig(std::int64_t)>& config_of,
                                    const MemoryLimit& limit, std::int64_t most, std::int64_t granularity,
                                    const StepWatcher& watch) {
-  std::int64_t largest = 0;
-  std::optional<Record> search = record_run(describe_run(config_of(1), Experiment::plan), [&](Record&) {
-    largest = largest_size(config_of, limit, most, granularity, watch);
-    if (largest == 0 && granularity > 1) largest = largest_size(config_of, limit, granularity - 1, 1, watch);
+  FittingSize largest;
+  std::optional<Record> record = record_run(describe_run(config_of(1), Experiment::plan), [&](Record& row) {
+    largest = largest_fitting(config_of, limit, most, granularity, watch);
+    if (largest.size == 0 && granularity > 1) largest = largest_fitting(config_of, limit, granularity - 1, 1, watch);
+    if (largest.size == 0) return;
+    row = std::move(largest.record);
+    fill(largest.prediction, config_of(largest.size), limit, watch, row);
+    row.plan->fitted = size;
   });
-  if (!search || search->status != RunStatus::ok) return search;
-  std::optional<Record> record = plan_run(config_of(std::max<std::int64_t>(largest, 1)), limit, watch);
-  if (record && record->plan && largest > 0) record->plan->fitted = size;
-  if (largest == most && record && record->status == RunStatus::ok)
+  if (record && record->status == RunStatus::ok && largest.size == 0) return plan_run(config_of(1), limit, watch);
+  if (largest.size == most && record && record->status == RunStatus::ok)
     warn_once("--fit " + size,
               fmt::format("--fit {0} tries {1} at most, which fits; give --{0} to plan a larger one", size, most));
   return record;
@@ -219,18 +260,7 @@ std::optional<Record> plan_largest(const std::string& size, const std::function<
 
 std::int64_t largest_size(const std::function<RunConfig(std::int64_t)>& config_of, const MemoryLimit& limit,
                           std::int64_t most, std::int64_t granularity, const StepWatcher& watch) {
-  if (!limit.capacity_bytes)
-    throw Error("the largest that fits needs a memory to fit in; name a card or a limit", ErrorKind::usage);
-  const auto fits_at = [&](std::int64_t size) -> Fit {
-    const RunConfig config = config_of(size);
-    Record record = describe_run(config, Experiment::plan);
-    const Prediction prediction = predict(config, limit, watch, record);
-    const bool grows_steadily = config.plan_as == PlanAs::ridgepoint && record.allocator == AllocatorKind::arena;
-    if (!grows_steadily) return *prediction.fits;
-    const auto reserved_bytes = static_cast<double>(prediction.forecast.use.peak_reserved_bytes);
-    return {*prediction.fits, reserved_bytes / static_cast<double>(limit.bytes())};
-  };
-  return largest_that_fits(fits_at, granularity, most);
+  return largest_fitting(config_of, limit, most, granularity, watch).size;
 }
 
 std::int64_t largest_that_fits(const std::function<Fit(std::int64_t)>& fits, std::int64_t granularity,

@@ -6,8 +6,10 @@
 #include <memory>
 #include <string>
 
+#include "compile/compile.h"
 #include "models/toy_model.h"
 #include "models/transformer/transformer.h"
+#include "ops/rule.h"
 #include "passes/graph_lines.h"
 #include "passes/pass.h"
 #include "passes/training/training.h"
@@ -250,6 +252,8 @@ TEST(AccumulateGradients, counts_the_operations_of_every_micro_batch) {
   const std::int64_t three = workload.flops({.mode = Mode::step, .accumulate = 3});
   EXPECT_NEAR(static_cast<double>(three), static_cast<double>(3 * (one - optimizer) + optimizer),
               0.001 * static_cast<double>(three) + 3.0 * static_cast<double>(parameter_count(kToy)));
+  const CompileOptions six{.mode = Mode::step, .accumulate = 6, .until = "eliminate_common_subexpressions"};
+  EXPECT_EQ(workload.flops(six), flops_of(compile(workload.build(), PassTarget(), six)));
 }
 
 }  // namespace
