@@ -409,6 +409,8 @@ TEST_F(TrainTest, refuses_what_cannot_be_trained_on) {
                      "--on-nan back needs checkpoints to go back to: give --save FOLDER");
   expect_usage_error(with({"--spike", "3"}), "--spike with --on-spike back needs checkpoints");
   expect_usage_error(with({"--schedule", "cosin"}), "did you mean 'cosine'");
+  expect_usage_error(with({"--schedule", "linear", "--optimizer", "lion", "--min-learning-rate", "2e-4"}),
+                     "--min-learning-rate: 0.0002 is above the learning rate, 0.0001");
   expect_usage_error(with({"--save-every", "3"}), "--save-every needs --save FOLDER");
   expect_usage_error(with({"--evaluate-every", "3"}), "--evaluate-every needs data");
   expect_usage_error({"sample", "--prompt", "x"}, "give --checkpoint FOLDER or --weights PATH");
