@@ -270,6 +270,23 @@ TEST_F(TrainTest, samples_from_a_checkpoint) {
   EXPECT_NE(seeded, run_program(with_options(sample, {"--seed", "2"})).output);
 }
 
+// Bytes that are no character yet decode to U+FFFD, and those of a whole character before them, too.
+TEST_F(TrainTest, samples_characters_of_several_tokens_each) {
+  std::string bytes;
+  for (int byte = 0; byte < 256; ++byte) bytes += fmt::format("{}\"<0x{:02X}>\":{}", byte > 0 ? "," : "", byte, byte);
+  const std::string tokenizer = folder("tokenizer.json");
+  write_file(tokenizer, R"({"decoder":{"type":"Sequence","decoders":[{"type":"ByteFallback"},{"type":"Fuse"}]},)"
+                        R"("model":{"type":"BPE","byte_fallback":true,"merges":[],"vocab":{)" +
+                            bytes + "}}}");
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "\U0001F44D\u65E5";
+  write_file(text_, text);
+  train({"--tokenizer", tokenizer, "--save", folder("run"), "--iterations", "60", "--learning-rate", "1e-2"});
+  EXPECT_EQ(output_of(run_program({"sample", "--checkpoint", folder("run"), "--prompt", "\U0001F44D", "--device", "cpu",
+                                   "--tokens", "12", "--temperature", "0"})),
+            "\U0001F44D\u65E5\U0001F44D\u65E5\n");
+}
+
 TEST_F(TrainTest, sample_says_why_a_model_computes_each_token_from_the_whole_text) {
   const TemporaryFolder mamba;
   testing::write_golden_model("mamba2", mamba.path());
