@@ -124,6 +124,11 @@ std::vector<float> LanguageModel::logits_after(std::span<const std::int64_t> tok
     program.write_input(name, tensor);
   };
   const std::int64_t last = std::ssize(tokens) - 1, first = 0;
+  if (model_ && rotates_by_length(*model_)) {
+    TransformerConfig padded = *model_;
+    padded.context = program.graph().type(*program.graph().find_input("inputs")).shape[1];
+    write_rotary_tables(program, padded, std::ssize(tokens));
+  }
   write("inputs", is_one ? tokens.last(1) : tokens);
   write("last", std::span(is_one ? &first : &last, 1));
   if (is_one) write("position", std::span(&last, 1));

@@ -113,6 +113,22 @@ TEST(LanguageModel, computes_another_text_as_a_whole) {
     EXPECT_LT(largest_difference(keeps.logits_after(text), whole.logits_after(text)), 1e-5) << text.size();
 }
 
+TEST(LanguageModel, rotates_a_text_as_one_of_its_length) {
+  const std::vector<std::int64_t> text = {1, 5, 2, 9, 4, 6, 3, 8, 7, 2, 5, 1};
+  for (const std::string_view family : {"llama_dynamic", "phi3_longrope"}) {
+    Model model = published(family, Compile::off);
+    LanguageModel padded(model.run, kContext);
+    for (const std::int64_t length : {5, 8, 12}) {
+      model.config.context = length;
+      model.run.workload = std::make_shared<Transformer>(model.config, 1);
+      LanguageModel exact(model.run, kContext);
+      const auto tokens = std::span(text).first(static_cast<std::size_t>(length));
+      EXPECT_LT(largest_difference(padded.logits_after(tokens), exact.logits_after(tokens)), 1e-5)
+          << family << " " << length;
+    }
+  }
+}
+
 TEST(LanguageModel, keeps_no_keys_where_that_would_change_the_logits_and_says_why) {
   const auto why = [](std::string_view family) { return why_no_key_cache(published(family, Compile::off).config); };
   EXPECT_EQ(why("llama3"), "");

@@ -64,14 +64,15 @@ double theta_of(const Rotary& rotary, std::int64_t width, std::int64_t context) 
   return rotary.theta * std::pow(rotary.factor * times - (rotary.factor - 1), elements / (elements - 2));
 }
 
+// For a sequence of `length`, with a row for each position of the context.
 void write_tables(Program& program, const std::string& name, const TransformerConfig& config, const Rotary& rotary,
-                  std::int64_t head_size) {
+                  std::int64_t head_size, std::int64_t length) {
   const std::vector<double> frequencies =
-      rotary_frequencies(rotary, rotated_width(rotary, head_size), config.context, head_size);
+      rotary_frequencies(rotary, rotated_width(rotary, head_size), length, head_size);
   const TensorType type{DType::fp32, {config.context, static_cast<std::int64_t>(frequencies.size())}};
   HostTensor cosines(type);
   HostTensor sines(type);
-  const bool is_long = rotary.long_amplitude > 0 && config.context > rotary.original_context;
+  const bool is_long = rotary.long_amplitude > 0 && length > rotary.original_context;
   const double amplitude = is_long ? rotary.long_amplitude : rotary.amplitude;
   for (std::int64_t position = 0; position < config.context; ++position) {
     for (std::size_t i = 0; i < frequencies.size(); ++i) {
@@ -215,7 +216,7 @@ std::optional<HostTensor> initial_constant(const TransformerConfig& config, cons
 }
 
 void Transformer::write_data(Program& program, std::uint64_t seed, const StopPoint& stop_point) const {
-  write_rotary_tables(program, config_);
+  write_rotary_tables(program, config_, config_.context);
   write_constants(program, config_);
   Workload::write_data(program, seed, stop_point);
   if (config_.architecture.is_masked()) write_masked_targets(program, config_.vocab, seed);
@@ -227,19 +228,23 @@ std::int64_t Transformer::flops(const CompileOptions& options) const {
   return model_flops(build_transformer(plain, batch_), options);
 }
 
-std::string why_no_key_cache(const TransformerConfig& config) {
-  const Architecture& a = config.architecture;
-  const auto depends_on_length = [](const Rotary& rotary) {
+bool rotates_by_length(const TransformerConfig& config) {
+  const auto does = [](const Rotary& rotary) {
     return rotary.scaling == RotaryScaling::dynamic || rotary.scaling == RotaryScaling::longrope;
   };
+  const Architecture& a = config.architecture;
+  return does(a.rotary) || (a.separate_rotary && does(a.window_rotary));
+}
+
+std::string why_no_key_cache(const TransformerConfig& config) {
+  const Architecture& a = config.architecture;
   if (!a.predicts_next_token()) return "its tokens see those after them";
   if (std::ranges::any_of(a.mixers, [](Mixer mixer) { return has_state(mixer); }))
     return "some of its layers keep another state than keys and values";
   if (a.selection.heads > 0 || a.compressed.q_rank > 0) return "its attention chooses or compresses keys";
   if (a.chunks) return "its attention sees the keys of a chunk";
   if (a.query_growth.strength != 0) return "its queries grow with their position";
-  if (depends_on_length(a.rotary) || (a.separate_rotary && depends_on_length(a.window_rotary)))
-    return "its rotations depend on the length of the sequence";
+  if (rotates_by_length(config)) return "its rotations depend on the length of the sequence";
   return "";
 }
 
@@ -285,16 +290,16 @@ std::vector<double> rotary_frequencies(const Rotary& rotary, std::int64_t width,
   return frequencies;
 }
 
-void write_rotary_tables(Program& program, const TransformerConfig& config) {
+void write_rotary_tables(Program& program, const TransformerConfig& config, std::int64_t length) {
   const auto has = [&](std::string_view name) {
     return program.graph().find_input(std::string(name) + ".cosines").has_value();
   };
   const Architecture& a = config.architecture;
   if (program.graph().find_input(std::string(kLinearBias))) write_linear_bias(program, config);
   if (program.graph().find_input(std::string(kQueryGrowth))) write_query_growth(program, config);
-  if (has(kRotary)) write_tables(program, std::string(kRotary), config, a.rotary, config.full_head_size());
+  if (has(kRotary)) write_tables(program, std::string(kRotary), config, a.rotary, config.full_head_size(), length);
   if (has(kWindowRotary))
-    write_tables(program, std::string(kWindowRotary), config, a.window_rotary, config.head_size());
+    write_tables(program, std::string(kWindowRotary), config, a.window_rotary, config.head_size(), length);
 }
 
 WorkloadKind workload_transformer() {

@@ -417,7 +417,9 @@ inline constexpr std::string_view kLayerScalar = ".scalar";
 inline constexpr std::string_view kQueryGrowth = "attn.query_growth";
 bool grows_queries(const TransformerConfig& config);
 
-// Writes the tables that the program has.
-void write_rotary_tables(Program& program, const TransformerConfig& config);
+// Writes the tables that the program has, for sequences of `length`, which differ from those of the whole context where
+// rotations depend on the length (dynamic, longrope).
+void write_rotary_tables(Program& program, const TransformerConfig& config, std::int64_t length);
+bool rotates_by_length(const TransformerConfig& config);
 
 }  // namespace ridgepoint

@@ -36,8 +36,13 @@ using tokenizer::Tokenizer;
 
 constexpr std::uint64_t kMostPromptBytes = std::uint64_t{64} << 20;
 
-// The bytes at the end of a text that begin a character of UTF-8 whose other bytes are missing.
+// The bytes at the end of a text that begin a character of UTF-8 whose other bytes are missing, or that stand for such
+// bytes: a decoder with byte fallback writes U+FFFD for each byte until they are characters.
 std::size_t unfinished_bytes(std::string_view text) {
+  constexpr std::string_view kReplacement = "\uFFFD";
+  std::size_t replaced = 0;
+  while (text.substr(0, text.size() - replaced).ends_with(kReplacement)) replaced += kReplacement.size();
+  if (replaced > 0) return replaced;
   constexpr std::size_t kMostBytes = 4;
   for (std::size_t back = 1; back <= std::min(kMostBytes, text.size()); ++back) {
     const auto byte = static_cast<unsigned char>(text[text.size() - back]);

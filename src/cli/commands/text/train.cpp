@@ -250,6 +250,8 @@ class Train : public Command {
     if (!weights_.empty()) use_weights(weights_, configs_);
     OptimizerOptions& optimizer = config.compile.optimizer;
     if (!learning_rate_) learning_rate_ = optimizer.find("learning_rate");
+    require(lowest_rate_ <= *learning_rate_, "--min-learning-rate: {:g} is above the learning rate, {:g}", lowest_rate_,
+            *learning_rate_);
     optimizer.scheduled = true;
     config.compile.keep.gradient_norm = config.compile.keep.micro_gradient_norm = true;
     config.compile.skips_nonfinite = on_nan_ == "skip" && config.compile.precision != Precision::fp16;

@@ -264,6 +264,23 @@ TEST_F(TrainTest, samples_from_a_checkpoint) {
   EXPECT_NE(seeded, run_program(with_options(sample, {"--seed", "2"})).output);
 }
 
+// Bytes that are no character yet decode to U+FFFD, and those of a whole character before them, too.
+TEST_F(TrainTest, samples_characters_of_several_tokens_each) {
+  std::string bytes;
+  for (int byte = 0; byte < 256; ++byte) bytes += fmt::format("{}\"<0x{:02X}>\":{}", byte > 0 ? "," : "", byte, byte);
+  const std::string tokenizer = folder("tokenizer.json");
+  write_file(tokenizer, R"({"decoder":{"type":"Sequence","decoders":[{"type":"ByteFallback"},{"type":"Fuse"}]},)"
+                        R"("model":{"type":"BPE","byte_fallback":true,"merges":[],"vocab":{)" +
+                            bytes + "}}}");
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "\U0001F44D\u65E5";
+  write_file(text_, text);
+  train({"--tokenizer", tokenizer, "--save", folder("run"), "--iterations", "60", "--learning-rate", "1e-2"});
+  EXPECT_EQ(output_of(run_program({"sample", "--checkpoint", folder("run"), "--prompt", "\U0001F44D", "--device", "cpu",
+                                   "--tokens", "12", "--temperature", "0"})),
+            "\U0001F44D\u65E5\U0001F44D\u65E5\n");
+}
+
 TEST_F(TrainTest, sample_says_why_a_model_computes_each_token_from_the_whole_text) {
   const TemporaryFolder mamba;
   testing::write_golden_model("mamba2", mamba.path());
@@ -400,6 +417,8 @@ TEST_F(TrainTest, refuses_what_cannot_be_trained_on) {
                      "--on-nan back needs checkpoints to go back to: give --save FOLDER");
   expect_usage_error(with({"--spike", "3"}), "--spike with --on-spike back needs checkpoints");
   expect_usage_error(with({"--schedule", "cosin"}), "did you mean 'cosine'");
+  expect_usage_error(with({"--schedule", "linear", "--optimizer", "lion", "--min-learning-rate", "2e-4"}),
+                     "--min-learning-rate: 0.0002 is above the learning rate, 0.0001");
   expect_usage_error(with({"--save-every", "3"}), "--save-every needs --save FOLDER");
   expect_usage_error(with({"--evaluate-every", "3"}), "--evaluate-every needs data");
   expect_usage_error({"sample", "--prompt", "x"}, "give --checkpoint FOLDER or --weights PATH");
