@@ -529,12 +529,15 @@ TEST(Answers, list_planned_attention_that_no_run_has_timed) {
   };
   const StudyRows rows = {{StudyPart::flash,
                            {call("flash", 1024, 1, 100), planned("flash", "ok", {{"peak_allocated", 3145728}}),
-                            planned("composite", "oom", {{"planned_peak", std::int64_t{64} << 30}})}}};
+                            planned("composite", "oom", {{"planned_peak", std::int64_t{64} << 30}})}},
+                          {StudyPart::accounting, {planned("naive", "oom", nullptr)}}};
   const StudyAnswer plans = answer(rows, "What is planned");
-  EXPECT_EQ(plans.sentence, "2 rows of flash are planned for H100 SXM, not measured.");
-  EXPECT_EQ(plans.evidence.at(0).text, "flash attention, 8 x 65536, d 64, fp32, forward_backward: 3.00 MiB");
-  EXPECT_THAT(plans.evidence.at(1).text, HasSubstr("composite attention, 8 x 65536, d 64, fp32, forward_backward: 64.0 "
-                                                   "GiB, out of memory at a request of 16.0 GiB"));
+  EXPECT_EQ(plans.sentence, "3 rows of accounting, flash are planned for H100 SXM, not measured.");
+  ASSERT_EQ(plans.evidence.size(), 2) << "rows of tensors have no peak of a run";
+  EXPECT_EQ(plans.evidence[0].text, "flash attention, 8 x 65536, d 64, fp32, forward_backward, compile off: 3.00 MiB");
+  EXPECT_THAT(plans.evidence[1].text,
+              HasSubstr("composite attention, 8 x 65536, d 64, fp32, forward_backward, compile off: 64.0 GiB, out of "
+                        "memory at a request of 16.0 GiB"));
 }
 
 TEST(Answers, say_what_compiling_attention_gains) {
