@@ -321,13 +321,16 @@ TEST(Answers, count_the_rows_whose_planned_memory_is_the_measured_one) {
 
 TEST(Answers, take_memory_from_planned_rows_where_nothing_was_measured) {
   const auto planned = [](Json row, double ms) { return planned_row(std::move(row), ms); };
-  const StudyRows rows = {
+  StudyRows rows = {
       {StudyPart::checkpointing,
        {planned(segments_row("none", nullptr, 30, 1), 100), planned(segments_row("block", 1, 20, 1), 125)}}};
   EXPECT_THAT(
       sentence(rows, "What does checkpointing save"),
       AllOf(HasSubstr("20.0 GiB instead of 30.0 GiB"), HasSubstr("takes 125.0 ms instead of 100.0 ms by the plan"),
             Not(HasSubstr("nan")), HasSubstr("These figures are planned for H100 SXM, not measured.")));
+  rows[StudyPart::checkpointing][0]["predicted_ms"] = nullptr;
+  EXPECT_THAT(answer(rows, "What does checkpointing save").evidence.at(0).text,
+              HasSubstr("none: no predicted time, peak 30.0 GiB"));
 }
 
 Json statistics(double ms) {
