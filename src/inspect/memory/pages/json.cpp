@@ -120,18 +120,19 @@ Json json_of(const MemoryLeaks& leaks) {
           {"groups", json_list(leaks.groups, of_leak)}};
 }
 
-Json json_of(const Sawtooth& sawtooth) {
+Json json_of(const Sawtooth& sawtooth, bool has_times) {
+  const auto timed = [&](double figure) { return has_times ? Json(figure) : Json(nullptr); };
   return {{"cycles", sawtooth.cycles},
           {"height_bytes", sawtooth.height_bytes},
-          {"rise_ms", sawtooth.rise_ms},
-          {"fall_ms", sawtooth.fall_ms},
+          {"rise_ms", timed(sawtooth.rise_ms)},
+          {"fall_ms", timed(sawtooth.fall_ms)},
           {"rise_events", sawtooth.rise_events},
           {"fall_events", sawtooth.fall_events},
           {"rise_steps", sawtooth.rise_steps},
           {"fall_steps", sawtooth.fall_steps},
           {"segment_requests", sawtooth.segment_requests},
           {"allocator_retries", sawtooth.retries},
-          {"allocator_share", sawtooth.allocator_share},
+          {"allocator_share", timed(sawtooth.allocator_share)},
           {"busy_share", or_null(sawtooth.busy_share)},
           {"verdict", name(sawtooth.verdict)}};
 }
@@ -219,7 +220,7 @@ Json memory_json(const MemoryRun& run) {
   });
   memory["residual_activation"] =
       run.residual ? Json{{"bytes", run.residual->bytes}, {"formula", run.residual->formula}} : Json(nullptr);
-  memory["sawtooth"] = report.sawtooth.cycles > 0 ? json_of(report.sawtooth) : Json(nullptr);
+  memory["sawtooth"] = report.sawtooth.cycles > 0 ? json_of(report.sawtooth, report.has_times) : Json(nullptr);
   memory["ranks"] = json_list(run.ranks, [](const RankMemory& rank) { return rank_json(rank); });
   return json;
 }
@@ -265,7 +266,7 @@ Json snapshot_json(const SnapshotFileView& file, const MemoryReport& report) {
                                {"segments", report.retries.segments},
                                {"bytes", report.retries.bytes},
                                {"before_oom", report.retries.before_oom}};
-  json["sawtooth"] = json_of(report.sawtooth);
+  json["sawtooth"] = json_of(report.sawtooth, report.has_times);
   json["sawtooth"]["evidence"] = sawtooth_sentence(report, false, "");
   json["remarks"] = report.remarks;
   return json;
