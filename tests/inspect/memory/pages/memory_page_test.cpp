@@ -170,6 +170,9 @@ TEST(MemoryPage, says_no_times_where_nothing_was_computed) {
   const nlohmann::json sawtooth = nlohmann::json::parse(memory_json(run).dump())["memory"]["sawtooth"];
   for (const char* figure : {"rise_ms", "fall_ms", "allocator_share"})
     EXPECT_TRUE(sawtooth[figure].is_null()) << figure;
+  const MemoryReport& report = run.memory.report;
+  const nlohmann::json file = nlohmann::json::parse(snapshot_json({"run", "pickle", {report}}, report).dump());
+  EXPECT_TRUE(file["begin_us"].is_null() && file["peak"]["time_us"].is_null() && file["phases"][0]["end_us"].is_null());
 }
 
 TEST(MemoryPage, has_the_error_of_a_run_that_failed) {
