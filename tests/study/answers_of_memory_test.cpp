@@ -321,13 +321,16 @@ TEST(Answers, count_the_rows_whose_planned_memory_is_the_measured_one) {
 
 TEST(Answers, take_memory_from_planned_rows_where_nothing_was_measured) {
   const auto planned = [](Json row, double ms) { return planned_row(std::move(row), ms); };
-  const StudyRows rows = {
+  StudyRows rows = {
       {StudyPart::checkpointing,
        {planned(segments_row("none", nullptr, 30, 1), 100), planned(segments_row("block", 1, 20, 1), 125)}}};
   EXPECT_THAT(
       sentence(rows, "What does checkpointing save"),
       AllOf(HasSubstr("20.0 GiB instead of 30.0 GiB"), HasSubstr("takes 125.0 ms instead of 100.0 ms by the plan"),
             Not(HasSubstr("nan")), HasSubstr("These figures are planned for H100 SXM, not measured.")));
+  rows[StudyPart::checkpointing][0]["predicted_ms"] = nullptr;
+  EXPECT_THAT(answer(rows, "What does checkpointing save").evidence.at(0).text,
+              HasSubstr("none: no predicted time, peak 30.0 GiB"));
 }
 
 Json statistics(double ms) {
@@ -529,12 +532,15 @@ TEST(Answers, list_planned_attention_that_no_run_has_timed) {
   };
   const StudyRows rows = {{StudyPart::flash,
                            {call("flash", 1024, 1, 100), planned("flash", "ok", {{"peak_allocated", 3145728}}),
-                            planned("composite", "oom", {{"planned_peak", std::int64_t{64} << 30}})}}};
+                            planned("composite", "oom", {{"planned_peak", std::int64_t{64} << 30}})}},
+                          {StudyPart::accounting, {planned("naive", "oom", nullptr)}}};
   const StudyAnswer plans = answer(rows, "What is planned");
-  EXPECT_EQ(plans.sentence, "2 rows of flash are planned for H100 SXM, not measured.");
-  EXPECT_EQ(plans.evidence.at(0).text, "flash attention, 8 x 65536, d 64, fp32, forward_backward: 3.00 MiB");
-  EXPECT_THAT(plans.evidence.at(1).text, HasSubstr("composite attention, 8 x 65536, d 64, fp32, forward_backward: 64.0 "
-                                                   "GiB, out of memory at a request of 16.0 GiB"));
+  EXPECT_EQ(plans.sentence, "3 rows of accounting, flash are planned for H100 SXM, not measured.");
+  ASSERT_EQ(plans.evidence.size(), 2) << "rows of tensors have no peak of a run";
+  EXPECT_EQ(plans.evidence[0].text, "flash attention, 8 x 65536, d 64, fp32, forward_backward, compile off: 3.00 MiB");
+  EXPECT_THAT(plans.evidence[1].text,
+              HasSubstr("composite attention, 8 x 65536, d 64, fp32, forward_backward, compile off: 64.0 GiB, out of "
+                        "memory at a request of 16.0 GiB"));
 }
 
 TEST(Answers, say_what_compiling_attention_gains) {

@@ -515,13 +515,20 @@ TEST(Answers, say_what_a_rank_holds_around_the_optimizer) {
 }
 
 TEST(Answers, say_how_long_the_problem_of_the_leaderboard_takes) {
-  const Json call = {{"attention", "flash"},
-                     {"context", 16384},
-                     {"model", {{"heads", 16}}},
-                     {"forward_ms", {{"median", 1.5}}},
-                     {"backward_ms", {{"median", 4}}}};
-  EXPECT_EQ(sentence({{StudyPart::leaderboard, {call}}}, "How long does the problem of the leaderboard"),
+  const char* question = "How long does the problem of the leaderboard";
+  Json call = {{"attention", "flash"},
+               {"context", 16384},
+               {"model", {{"heads", 16}}},
+               {"forward_ms", {{"median", 1.5}}},
+               {"backward_ms", {{"median", 4}}}};
+  EXPECT_EQ(sentence({{StudyPart::leaderboard, {call}}}, question),
             "flash attention with 16 heads over 16384 tokens takes 5.50 ms, forward and backward.");
+  call["forward_ms"] = call["backward_ms"] = nullptr;
+  call["memory_bytes"] = {{"peak_allocated", std::int64_t{3} << 20}};
+  EXPECT_EQ(sentence({{StudyPart::leaderboard, {call}}}, question), "No time is known, and the call needs 3.00 MiB.");
+  Json step = {{"parallel", {{"data", 2}, {"shard", "optimizer"}, {"slowest_ms", 5}}}};
+  step["memory_bytes"] = {{"planned_peak", std::int64_t{2} << 30}};
+  EXPECT_EQ(sentence({{StudyPart::leaderboard, {step}}}, question), "A step takes 5.00 ms, and a rank needs 2.00 GiB.");
 }
 
 TEST(Answers, say_what_collectives_reach) {

@@ -47,8 +47,8 @@ void settle_card(RunDraft& draft, bool has_device) {
   const Datasheet& card = *draft.card;
   if (!can_describe_card(card.compute_capability)) {
     refuse(
-        "--card: no kernel of this engine runs on {}, of compute capability {}.{}; give --device null --memory-limit "
-        "{} for the plan of this machine's processor",
+        "--card: no kernel of this engine runs on {}, of compute capability {}.{}; give --device null --memory-limit '"
+        "{}' for the plan of this machine's processor",
         card.card, card.compute_capability / 10, card.compute_capability % 10,
         format_bytes(static_cast<std::uint64_t>(card.memory_bytes)));
   }

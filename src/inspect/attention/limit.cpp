@@ -41,7 +41,11 @@ class Search {
         granularity_(granularity),
         watch_(watch),
         limit_(limit),
-        options_{.compile = compile_options(config.problem, Mode::forward_backward)} {}
+        options_{.compile = run_config(config).compile, .allocator = config.allocator} {
+    options_.compile.after_pass = [this](const PassResult& pass, const Graph& graph) {
+      if (pass.name == last_training_pass()) limit_.run.attention_fallback = attention_fallback(graph, *device_);
+    };
+  }
 
   void run() {
     device_ = open_device(config_.device, config_.device_options);
@@ -64,8 +68,6 @@ class Search {
         limit_.remark = "longer sequences fit, and their operations are more than 64 bits count";
         break;
       }
-      limit_.run.attention_fallback = attention_fallback(
-          training_graph(build_attention_problem(of_length(longest + granularity_)), options_.compile), *device_);
       confirm(longest);
       if (limit_.confirmation != Confirmation::differs || available_bytes_ == memory_bytes_) break;
     }

@@ -207,7 +207,7 @@ class Matcher {
     return false;
   }
 
-  static std::string shown(const std::string& value) { return value.empty() ? "none" : value; }
+  static std::string shown(const std::string& value) { return value.empty() ? "not given" : value; }
 
   void restrict_to(const std::set<std::string>& fields) {
     if (!known_) {

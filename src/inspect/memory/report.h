@@ -179,7 +179,7 @@ struct Sawtooth {
   std::size_t cycles = 0;
   double height_bytes = 0;
   // Means. From the low to the high, and from the high to the low.
-  double rise_ms = 0, fall_ms = 0;
+  double rise_ms = 0, fall_ms = 0;  // 0 without times, as allocator_share
   double rise_events = 0, fall_events = 0;
   double rise_steps = 0, fall_steps = 0;  // of the axis of pytorch.org/memory_viz (ViewerAxis)
   std::uint64_t segment_requests = 0;     // of all events that count

@@ -142,13 +142,24 @@ class BlockReader {
       tensors_.nodes[i].tensor = found->second;
     }
     // From the last to the first, so that one small node after another joins the same tensor.
+    std::vector<std::size_t> small;
+    std::size_t small_bytes = 0;
     for (std::size_t i = bytes.size(); i-- > 0;) {
-      if (bytes[i] > 0 && !tensors_.nodes[i].tensor) join_reader(i);
+      if (bytes[i] == 0 || tensors_.nodes[i].tensor || joins_reader(i)) continue;
+      small.push_back(i);
+      small_bytes += bytes[i];
     }
+    const bool have_choice = small_bytes > 0 && small_bytes >= all / kPartsOfBlock;
+    for (const std::size_t i : small) {
+      if (have_choice) tensors_.nodes[i].tensor = tensors_.names.size();
+      tensors_.nodes[i].is_always_kept = !have_choice;
+    }
+    if (have_choice) tensors_.names.emplace_back("small results");
   }
 
   // A small node has the choice of the next tensor that is made of it: the statistics of a norm that of its result.
-  void join_reader(std::size_t index) {
+  // Those of which none is made have one choice together, if they are no smaller than a tensor.
+  bool joins_reader(std::size_t index) {
     std::vector<bool> is_made_of_it(tensors_.nodes.size());
     is_made_of_it[index] = true;
     for (std::size_t i = index + 1; i < tensors_.nodes.size(); ++i) {
@@ -156,11 +167,11 @@ class BlockReader {
       if (std::ranges::none_of(node.operands, [&](const BlockValue& v) { return is_made_of_it[v.node]; })) continue;
       if (node.tensor && !is_product(node_at(i))) {
         tensors_.nodes[index].tensor = node.tensor;
-        return;
+        return true;
       }
       is_made_of_it[i] = !node.tensor;
     }
-    tensors_.nodes[index].is_always_kept = true;
+    return false;
   }
 
   // The module within the block, and the op; of a cast what it casts.

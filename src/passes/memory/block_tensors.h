@@ -31,8 +31,9 @@ struct BlockNode {
 
 struct BlockTensors {
   std::string block;
-  std::vector<std::string> names;  // of the tensors, in the order in which forward makes them: "ffn.w1+w3 matmul"
-  std::vector<BlockNode> nodes;    // in order
+  // Of the tensors, in the order in which forward makes them: "ffn.w1+w3 matmul"; behind them "small results".
+  std::vector<std::string> names;
+  std::vector<BlockNode> nodes;  // in order
 };
 
 // Of a training graph before activation checkpointing, the blocks in the order in which they run. What recompute_norms

@@ -22,9 +22,10 @@ std::string policy_of(const Json& row) {
   return fmt::format("{} with {:.0f} block{} a segment", policy, blocks, blocks == 1 ? "" : "s");
 }
 
-// "302.9 ms", "302.9 ms by the plan".
+// "302.9 ms", "302.9 ms by the plan", "no predicted time".
 std::string time_of(const Json& row) {
-  return is_planned(row) ? ms_at(row, "predicted_ms") + " by the plan" : ms_at(row, kMedian);
+  if (!is_planned(row)) return ms_at(row, kMedian);
+  return has(number_at(row, "predicted_ms")) ? ms_at(row, "predicted_ms") + " by the plan" : "no predicted time";
 }
 
 // "1.26x as long", "302.9 ms instead of 240.1 ms by the plan".

@@ -72,9 +72,15 @@ StudyAnswer leaderboard(const PartRows& rows) {
                ms(forward + backward));
   } else {
     const double step = is_planned(row) ? number_at(row, "predicted_ms") : number_at(row, "parallel.slowest_ms");
-    answer.add(StudyPart::leaderboard, "{}, {:.0f} ranks, shard {}: {}, peak of a rank {}", workload(row),
-               number_at(row, "parallel.data"), text_at(row, "parallel.shard"), ms(step), bytes_at(row, kPeak));
-    answer.say("A step takes {}, and a rank needs {}.", ms(step), bytes_at(row, kPeak));
+    const bool is_call = !has(number_at(row, "parallel.data"));
+    const std::string run = is_call ? text_at(row, "attention") + " attention"
+                                    : fmt::format("{:.0f} ranks, shard {}", number_at(row, "parallel.data"),
+                                                  text_at(row, "parallel.shard"));
+    const std::string peak = bytes_at(row, has(number_at(row, kPeak)) ? kPeak : kPlannedPeak);
+    answer.add(StudyPart::leaderboard, "{}, {}: {}, peak{} {}", workload(row), run,
+               has(step) ? ms(step) : "no time is known", is_call ? "" : " of a rank", peak);
+    answer.say("{}, and {} needs {}.", has(step) ? "A step takes " + ms(step) : "No time is known",
+               is_call ? "the call" : "a rank", peak);
   }
   return answer;
 }

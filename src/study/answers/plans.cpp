@@ -14,12 +14,13 @@ namespace {
 
 // "61.8 GiB, which fits into 78.2 GiB"; where the capacity is not known, the peak alone; empty for an unknown peak.
 std::string memory_of(const Json& row) {
-  if (text_at(row, "status") == "oom") {
+  const bool runs_out = text_at(row, "status") == "oom";
+  if (!has(number_at(row, runs_out ? kPlannedPeak : kPeak))) return "";
+  if (runs_out) {
     const double request = number_at(row, "error.requested_bytes");
     return fmt::format("{}, out of memory{}", bytes_at(row, kPlannedPeak),
                        has(request) ? fmt::format(" at a request of {}", bytes(request)) : "");
   }
-  if (!has(number_at(row, kPeak))) return "";
   std::string peak = bytes_at(row, kPeak);
   if (!has(number_at(row, "capacity_bytes"))) return peak;
   return fmt::format("{}, which {} {}", peak, field(row, "fits") == true ? "fits into" : "does not fit into",
@@ -33,10 +34,12 @@ std::string ranks_of(const Json& row) {
   return fmt::format(", {:.0f} ranks, shard {}, gradients {}", ranks, text_at(row, "parallel.shard"), way_of(row));
 }
 
-// "small, 4 x 256, fp32, step, compile off, checkpoint none", "flash attention, 1 x 256, d 64, fp32, forward_backward".
+// "small, 4 x 256, fp32, step, compile off, checkpoint none", "flash attention, 1 x 256, d 64, fp32, forward_backward,
+// compile off".
 std::string planned_run(const Json& row) {
   if (text_at(row, "model.name").empty())
-    return fmt::format("{} attention, {}, {}", text_at(row, "attention"), workload(row), text_at(row, "mode"));
+    return fmt::format("{} attention, {}, {}, compile {}", text_at(row, "attention"), workload(row),
+                       text_at(row, "mode"), text_at(row, "compile"));
   return fmt::format("{}, {}, compile {}, checkpoint {}{}", workload(row), text_at(row, "mode"),
                      text_at(row, "compile"), text_at(row, "checkpoint"), ranks_of(row));
 }

@@ -107,9 +107,12 @@ std::string sawtooth_of(const Json& row) {
   if (!sawtooth.is_object()) return "";
   std::string verdict = text_at(sawtooth, "verdict");
   std::ranges::replace(verdict, '_', ' ');
-  return fmt::format("Memory rises by {} in {} ms and falls in {} ms, {} times: {}.",
-                     format_byte_count(number_at(sawtooth, "height_bytes")), format_ms(number_at(sawtooth, "rise_ms")),
-                     format_ms(number_at(sawtooth, "fall_ms")), field(sawtooth, "cycles").dump(), verdict);
+  const std::string height = format_byte_count(number_at(sawtooth, "height_bytes"));
+  const std::string cycles = field(sawtooth, "cycles").dump();
+  if (verdict == "unknown") return fmt::format("Memory rises and falls by {}, {} times.", height, cycles);
+  return fmt::format("Memory rises by {} in {} ms and falls in {} ms, {} times: {}.", height,
+                     format_ms(number_at(sawtooth, "rise_ms")), format_ms(number_at(sawtooth, "fall_ms")), cycles,
+                     verdict);
 }
 
 // The devices that can run, with their rates, and why others cannot.

@@ -97,6 +97,18 @@ TEST_F(TraceProgram, a_difference_has_the_time_of_a_step) {
   EXPECT_THAT(run({path("a.json"), "--diff", path("b.json")}).output, HasSubstr("+100.0 %"));
 }
 
+TEST_F(TraceProgram, sums_without_times_have_no_span_and_no_idle_time_to_compare) {
+  write("sums.csv",
+        "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n"
+        "100.0,300000,2,150000.0,150000.0,150000,150000,0.0,gemm\n");
+  const nlohmann::json sums = json_of({path("sums.csv")}).at(0);
+  for (const char* figure : {"busy_us", "span_us", "overlap_us"}) EXPECT_TRUE(sums[figure].is_null()) << figure;
+  const nlohmann::json difference = json_of({path("sums.csv"), "--diff", path("a.json")}).at(0);
+  ASSERT_EQ(difference["figures"].size(), 1U) << difference["figures"];
+  EXPECT_EQ(difference["figures"][0]["name"], "all kernels");
+  EXPECT_FALSE(difference.contains("idle"));
+}
+
 TEST_F(TraceProgram, csv_is_one_breakdown_of_all_files) {
   const ProgramResult result = run({path("a.json"), path("b.json"), "--by", "step", "--format", "csv"});
   EXPECT_THAT(result.output,

@@ -70,6 +70,21 @@ TEST(FitInto, says_what_the_least_is_where_nothing_fits) {
   EXPECT_GT(row["memory_bytes"]["peak_reserved"], row["capacity_bytes"]);
 }
 
+// Beside stored scores the results between attention and the network are small.
+TEST(FitInto, finds_blocks_that_keep_their_input_alone_beside_stored_scores) {
+  const auto planned = [](const std::vector<std::string>& more) {
+    return fitted_rows(
+        with_options({"plan", "--card", "rtx 4090", "--layers", "4", "--d-model", "32", "--heads", "4", "--vocab", "97",
+                      "--context", "128", "--batch", "1", "--compile", "full", "--attention", "naive"},
+                     more))[0];
+  };
+  const nlohmann::json block = planned({"--checkpoint", "block"});
+  const auto bytes = block["memory_bytes"]["peak_reserved"].get<std::int64_t>();
+  const nlohmann::json row = planned({"--fit-into", std::to_string(bytes) + "B"});
+  EXPECT_EQ(row["fits"], true) << row["schedule"]["problem"];
+  EXPECT_LE(row["schedule"]["ms"], block["predicted_ms"]);
+}
+
 TEST(FitInto, does_not_exceed_a_smaller_card) {
   const nlohmann::json row = fitted_rows(small_plan({"--card", "t4", "--fit-into", "100GiB"}))[0];
   EXPECT_LT(row["capacity_bytes"], std::int64_t{16} << 30);

@@ -90,7 +90,9 @@ TEST(RunOptions, plan_for_a_card_that_is_named) {
   EXPECT_EQ(config.device_options.card->name, "RTX 4090");
   EXPECT_GT(*config.device_options.memory_limit_bytes, std::size_t{22} << 30);
   expect_refused({"--card", "h100", "--device", "cpu"}, "--card plans for a card, and --device cpu runs");
-  expect_refused({"--card", "t4"}, "no kernel of this engine runs on T4");
+  expect_refused({"--card", "t4"},
+                 "no kernel of this engine runs on T4, of compute capability 7.5; give --device null "
+                 "--memory-limit '14.6 GiB' for");
   expect_refused({"--card", "h1000"}, "did you mean 'H100");
 }
 

@@ -48,6 +48,20 @@ TEST(AttentionLimit, is_the_last_sequence_that_fits_before_one_that_does_not) {
   }
 }
 
+TEST(AttentionLimit, is_that_of_the_compiled_call) {
+  for (const Compile level : {Compile::fuse, Compile::full}) {
+    AttentionConfig config = limit_config(AttentionVariant::softmax);
+    const std::int64_t eager = find_attention_limit(config, 1)->problem.queries;
+    config.compile.level = level;
+    const std::optional<AttentionLimit> limit = find_attention_limit(config, 1);
+    EXPECT_GT(limit->problem.queries, eager) << name(level) << " stores no scores";
+    EXPECT_TRUE(fits(config, limit->problem.queries, "null")) << name(level);
+    EXPECT_FALSE(fits(config, limit->problem.queries + 1, "null")) << name(level);
+    config.device = "cpu";
+    EXPECT_EQ(find_attention_limit(config, 1)->confirmation, Confirmation::agrees) << name(level);
+  }
+}
+
 TEST(AttentionLimit, is_confirmed_by_running_where_the_device_computes) {
   for (const AttentionVariant variant : kAllAttentionVariants) {
     const std::optional<AttentionLimit> planned = find_attention_limit(limit_config(variant), 1);

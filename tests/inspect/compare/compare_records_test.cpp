@@ -120,7 +120,7 @@ TEST(CompareFiles, says_in_which_settings_files_without_common_rows_differ) {
                     HasSubstr("batch (4 and 64), dtype (fp32 and bf16)")));
   large.model.name.clear();
   EXPECT_THAT(error_of({file("a", {timed(1, 1)}), file("b", {large, larger})}),
-              HasSubstr("model.name (tiny and none)"));
+              HasSubstr("model.name (tiny and not given)"));
 }
 
 TEST(CompareFiles, refuses_rows_without_times) {

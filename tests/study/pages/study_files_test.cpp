@@ -109,6 +109,19 @@ TEST(StudyTables, of_an_account_are_one_for_each_moment_and_say_once_what_all_ro
                     HasSubstr("| q | 113.0 MiB |")));
 }
 
+TEST(StudyTables, of_memory_say_no_times_of_a_plan) {
+  const auto text = [](const Json& ms, const char* verdict) {
+    Json row = row_of(small_record(Mode::training_forward));
+    row["memory"]["phases"] = {{{"name", "forward"}, {"allocated_bytes", 1024}}};
+    row["memory"]["sawtooth"] = {
+        {"cycles", 5}, {"height_bytes", 1024}, {"rise_ms", ms}, {"fall_ms", ms}, {"verdict", verdict}};
+    return text_of(document_of(StudyPart::memory_forward_loop, {row}), "tables/memory_forward_loop.md");
+  };
+  EXPECT_THAT(text(2, "host_bound"), HasSubstr("Memory rises by 1.00 KiB in 2.00 ms and falls in 2.00 ms, 5 times: "
+                                               "host bound."));
+  EXPECT_THAT(text(nullptr, "unknown"), HasSubstr("Memory rises and falls by 1.00 KiB, 5 times."));
+}
+
 TEST(StudyTables, show_devices_that_cannot_run_apart) {
   const StudyDocument document =
       document_of(StudyPart::devices, {{{"kind", "cuda"}, {"problem", "there is no driver"}},

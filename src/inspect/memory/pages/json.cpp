@@ -79,21 +79,24 @@ Json block_json(const MemoryReport& report) {
           {"saved", json_of(block.saved.groups)}};
 }
 
-Json json_of(const MemoryPhase& phase) {
+Json time_json(const MemoryReport& report, std::int64_t us) { return report.has_times ? Json(us) : Json(nullptr); }
+Cell time_cell(const MemoryReport& report, std::int64_t us) { return report.has_times ? Cell(us) : Cell(); }
+
+Json json_of(const MemoryReport& report, const MemoryPhase& phase) {
   return {{"name", phase.name},
           {"depth", phase.depth},
           {"begin_event", phase.begin.moment},
           {"end_event", phase.end.moment},
-          {"begin_us", phase.begin.time_us},
-          {"end_us", phase.end.time_us},
+          {"begin_us", time_json(report, phase.begin.time_us)},
+          {"end_us", time_json(report, phase.end.time_us)},
           {"begin_allocated_bytes", phase.begin_bytes},
           {"peak_allocated_bytes", phase.peak_bytes},
           {"end_allocated_bytes", phase.end_bytes}};
 }
 
-Json json_of(const OutOfMemoryEvent& failure) {
+Json json_of(const MemoryReport& report, const OutOfMemoryEvent& failure) {
   Json json = {{"event", failure.when.moment},
-               {"time_us", failure.when.time_us},
+               {"time_us", time_json(report, failure.when.time_us)},
                {"device_free_bytes", or_null(failure.device_free_bytes)},
                {"frame", failure.origin}};
   json.update(json_of(failure.held.levels));
@@ -120,18 +123,19 @@ Json json_of(const MemoryLeaks& leaks) {
           {"groups", json_list(leaks.groups, of_leak)}};
 }
 
-Json json_of(const Sawtooth& sawtooth) {
+Json json_of(const Sawtooth& sawtooth, bool has_times) {
+  const auto timed = [&](double figure) { return has_times ? Json(figure) : Json(nullptr); };
   return {{"cycles", sawtooth.cycles},
           {"height_bytes", sawtooth.height_bytes},
-          {"rise_ms", sawtooth.rise_ms},
-          {"fall_ms", sawtooth.fall_ms},
+          {"rise_ms", timed(sawtooth.rise_ms)},
+          {"fall_ms", timed(sawtooth.fall_ms)},
           {"rise_events", sawtooth.rise_events},
           {"fall_events", sawtooth.fall_events},
           {"rise_steps", sawtooth.rise_steps},
           {"fall_steps", sawtooth.fall_steps},
           {"segment_requests", sawtooth.segment_requests},
           {"allocator_retries", sawtooth.retries},
-          {"allocator_share", sawtooth.allocator_share},
+          {"allocator_share", timed(sawtooth.allocator_share)},
           {"busy_share", or_null(sawtooth.busy_share)},
           {"verdict", name(sawtooth.verdict)}};
 }
@@ -172,13 +176,14 @@ class Rows {
     }
     for (const MemoryPhase& phase : report.phases) {
       table_.add({device_, "phase", phase.name, Cell(), Cell(), count_cell(phase.peak_bytes),
-                  count_cell(phase.begin_bytes), count_cell(phase.end_bytes), phase.begin.time_us, phase.end.time_us});
+                  count_cell(phase.begin_bytes), count_cell(phase.end_bytes), time_cell(report, phase.begin.time_us),
+                  time_cell(report, phase.end.time_us)});
     }
     row("leaked", "all", "", {}, report.leaks.leaked_bytes);
     for (const MemoryLeak& leak : report.leaks.groups) row("leak", leak.origin, leak.library, leak.blocks, leak.bytes);
     for (const OutOfMemoryEvent& failure : report.out_of_memory) {
       table_.add({device_, "oom", failure.origin, Cell(), Cell(), count_cell(failure.requested_bytes), Cell(), Cell(),
-                  failure.when.time_us, Cell()});
+                  time_cell(report, failure.when.time_us), Cell()});
     }
     row("allocator_retries", "all", "", report.retries.count, report.retries.bytes);
   }
@@ -219,7 +224,7 @@ Json memory_json(const MemoryRun& run) {
   });
   memory["residual_activation"] =
       run.residual ? Json{{"bytes", run.residual->bytes}, {"formula", run.residual->formula}} : Json(nullptr);
-  memory["sawtooth"] = report.sawtooth.cycles > 0 ? json_of(report.sawtooth) : Json(nullptr);
+  memory["sawtooth"] = report.sawtooth.cycles > 0 ? json_of(report.sawtooth, report.has_times) : Json(nullptr);
   memory["ranks"] = json_list(run.ranks, [](const RankMemory& rank) { return rank_json(rank); });
   return json;
 }
@@ -229,8 +234,8 @@ Json snapshot_json(const SnapshotFileView& file, const MemoryReport& report) {
                {"format", file.format},
                {"device", report.device},
                {"events", report.events},
-               {"begin_us", report.begin_us},
-               {"end_us", report.end_us},
+               {"begin_us", time_json(report, report.begin_us)},
+               {"end_us", time_json(report, report.end_us)},
                {"segments", report.segments},
                {"live_blocks", report.blocks},
                {"history_complete", report.history_complete},
@@ -238,12 +243,12 @@ Json snapshot_json(const SnapshotFileView& file, const MemoryReport& report) {
                {"at_start", json_of(report.start)}};
   json["range"] = report.window.is_range ? Json{{"begin_event", report.window.begin.moment},
                                                 {"end_event", report.window.end.moment},
-                                                {"begin_us", report.window.begin.time_us},
-                                                {"end_us", report.window.end.time_us}}
+                                                {"begin_us", time_json(report, report.window.begin.time_us)},
+                                                {"end_us", time_json(report, report.window.end.time_us)}}
                                          : Json(nullptr);
   json["peak"] = json_of(report.peak);
   json["peak"]["event"] = report.contents.at.moment;
-  json["peak"]["time_us"] = report.contents.at.time_us;
+  json["peak"]["time_us"] = time_json(report, report.contents.at.time_us);
   json["at_peak"] = json_of(report.contents.levels);
   json["at_end"] = json_of(report.end);
   json["categories_inferred"] = report.categories_inferred;
@@ -254,18 +259,18 @@ Json snapshot_json(const SnapshotFileView& file, const MemoryReport& report) {
   json["before_backward"] = before_backward_json(report);
   json["block"] = block_json(report);
   json["phases"] = json_list(std::span(report.phases).first(std::min(report.phases.size(), kMostPhases)),
-                             [](const MemoryPhase& phase) { return json_of(phase); });
+                             [&](const MemoryPhase& phase) { return json_of(report, phase); });
   json["phase_count"] = report.phases.size();
   json["fragmentation"] = json_of(report, report.fragmentation);
   json["leaked_bytes"] = report.leaks.leaked_bytes;
   json["leaks"] = json_of(report.leaks);
   json["oom_events"] =
-      json_list(report.out_of_memory, [](const OutOfMemoryEvent& failure) { return json_of(failure); });
+      json_list(report.out_of_memory, [&](const OutOfMemoryEvent& failure) { return json_of(report, failure); });
   json["allocator_retries"] = {{"count", report.retries.count},
                                {"segments", report.retries.segments},
                                {"bytes", report.retries.bytes},
                                {"before_oom", report.retries.before_oom}};
-  json["sawtooth"] = json_of(report.sawtooth);
+  json["sawtooth"] = json_of(report.sawtooth, report.has_times);
   json["sawtooth"]["evidence"] = sawtooth_sentence(report, false, "");
   json["remarks"] = report.remarks;
   return json;

@@ -208,12 +208,12 @@ std::string sawtooth_sentence(const MemoryReport& report, bool is_run, const std
                         slope(sawtooth.height_bytes, sawtooth.fall_ms), ratio(sawtooth.rise_ms, sawtooth.fall_ms));
   }
   text += counts_of(sawtooth);
-  text += sawtooth.segment_requests == 0
-              ? "The allocator made no request to the device. "
-              : fmt::format(
-                    "The allocator asked the device for {} segments ({} after it gave others back), {:.1f} % of "
-                    "the time. ",
-                    sawtooth.segment_requests, sawtooth.retries, 100 * sawtooth.allocator_share);
+  text +=
+      sawtooth.segment_requests == 0
+          ? "The allocator made no request to the device. "
+          : fmt::format("The allocator asked the device for {} segment{} ({} after it gave others back){}. ",
+                        sawtooth.segment_requests, sawtooth.segment_requests == 1 ? "" : "s", sawtooth.retries,
+                        report.has_times ? fmt::format(", {:.1f} % of the time", 100 * sawtooth.allocator_share) : "");
   return text + explain(report, is_run, work_problem);
 }
 

@@ -77,30 +77,37 @@ NamedSums idle_of_lane(const TraceLane& lane) {
   return sums;
 }
 
-NamedSums figures_of_lane(const TraceLane& lane) {
-  std::int64_t steps_ns = 0;
-  for (const TraceStep& step : lane.steps) steps_ns += step.wall_ns();
-  NamedSums sums = {{"all kernels", {lane.kernels.calls, lane.kernels.time_ns}},
-                    {"device busy", {0, lane.idle.busy_ns}},
-                    {"device idle", {0, lane.idle.idle_ns()}},
-                    {"collectives exposed", {0, lane.collectives.exposed_ns}}};
-  if (steps_ns > 0) sums["step on the host"] = {static_cast<std::int64_t>(lane.steps.size()), steps_ns};
+NamedSums figures_of_lane(const TraceLane& lane, bool has_times, bool has_steps) {
+  NamedSums sums = {{"all kernels", {lane.kernels.calls, lane.kernels.time_ns}}};
+  if (has_times) {
+    sums["device busy"] = {0, lane.idle.busy_ns};
+    sums["device idle"] = {0, lane.idle.idle_ns()};
+    sums["collectives exposed"] = {0, lane.collectives.exposed_ns};
+  }
+  if (has_steps) {
+    KernelSum& steps = sums["step on the host"];
+    steps.calls = static_cast<std::int64_t>(lane.steps.size());
+    for (const TraceStep& step : lane.steps) steps.time_ns += step.wall_ns();
+  }
   return sums;
 }
 
+// What one of the two does not know is left out.
 std::vector<DifferenceSection> sections_of_lanes(const TraceLane& before, const TraceLane& after) {
   const bool by_step = !before.steps.empty() && !after.steps.empty();
+  const bool has_times = before.timeline.sums.empty() && after.timeline.sums.empty();
   const double steps_before = by_step ? static_cast<double>(before.steps.size()) : 1;
   const double steps_after = by_step ? static_cast<double>(after.steps.size()) : 1;
   const std::string each = by_step ? " (ms and calls of a step)" : " (ms and calls of the whole trace)";
-  const auto section = [&](std::string key, std::string title, NamedSums (*of)(const TraceLane&)) {
+  const auto section = [&](std::string key, std::string title, const auto& of) {
     return DifferenceSection{std::move(key), title + each, joined(of(before), of(after), steps_before, steps_after)};
   };
-  std::vector<DifferenceSection> sections = {section("figures", "What changed", figures_of_lane),
+  const auto figures = [&](const TraceLane& lane) { return figures_of_lane(lane, has_times, by_step); };
+  std::vector<DifferenceSection> sections = {section("figures", "What changed", figures),
                                              section("classes", "By class", classes_of_lane<&ClassRow::kernel_class>)};
   if (before.timeline.has_phases && after.timeline.has_phases)
     sections.push_back(section("phases", "By phase", classes_of_lane<&ClassRow::phase>));
-  sections.push_back(section("idle", "Idle time", idle_of_lane));
+  if (has_times) sections.push_back(section("idle", "Idle time", idle_of_lane));
   sections.push_back(section("kernels", "By kernel, largest change first", kernels_of_lane));
   return sections;
 }

@@ -132,6 +132,7 @@ Table trace_rows(const TraceLane& lane, TraceBreakdown which, int depth) {
 
 Json trace_document(const TraceLane& lane, const TraceViewOptions& options) {
   const auto rows = [&](TraceBreakdown which) { return to_json(trace_rows(lane, which, options.depth)); };
+  const auto timed_us = [&](std::int64_t ns) { return lane.timeline.sums.empty() ? Json(in_us(ns)) : Json(nullptr); };
   Json json = {{"file", lane.file},
                {"format", lane.format},
                {"rank", or_null(lane.rank)},
@@ -142,9 +143,9 @@ Json trace_document(const TraceLane& lane, const TraceViewOptions& options) {
                {"streams", lane.streams},
                {"copies", lane.copies},
                {"fills", lane.fills},
-               {"busy_us", in_us(lane.idle.busy_ns)},
-               {"span_us", in_us(lane.idle.wall_ns)},
-               {"overlap_us", in_us(lane.idle.overlap_ns)}};
+               {"busy_us", timed_us(lane.idle.busy_ns)},
+               {"span_us", timed_us(lane.idle.wall_ns)},
+               {"overlap_us", timed_us(lane.idle.overlap_ns)}};
   json["kernels"] = {{"count", lane.kernels.calls},
                      {"total_us", in_us(lane.kernels.time_ns)},
                      {"by_name", rows(TraceBreakdown::kernel)}};

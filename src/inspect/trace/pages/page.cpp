@@ -140,7 +140,7 @@ std::string idle_sentence(const TraceLane& lane) {
 
 Table step_table(const TraceLane& lane, std::size_t shown) {
   Table table;
-  table.title = "Steps (by the host's clock; kernels by the step that launched them)";
+  table.title = "Steps (by the host's clock; kernels, copies and fills by the step that launched them)";
   table.columns = {left("step"),     right("ms"),        right("kernels", 2), right("kernel ms", 1),
                    right("busy ms"), right("busy %", 1), right("of the mean")};
   std::int64_t sum_ns = 0;

@@ -163,6 +163,18 @@ TEST(MemoryPage, has_all_figures_in_json) {
   EXPECT_EQ(memory["sawtooth"]["allocator_retries"], 0);
 }
 
+TEST(MemoryPage, says_no_times_where_nothing_was_computed) {
+  MemoryRun run = run_on("null");
+  run.memory.report.sawtooth.segment_requests = 1;
+  EXPECT_THAT(shown(run), HasSubstr("asked the device for 1 segment (0 after it gave others back). No verdict"));
+  const nlohmann::json sawtooth = nlohmann::json::parse(memory_json(run).dump())["memory"]["sawtooth"];
+  for (const char* figure : {"rise_ms", "fall_ms", "allocator_share"})
+    EXPECT_TRUE(sawtooth[figure].is_null()) << figure;
+  const MemoryReport& report = run.memory.report;
+  const nlohmann::json file = nlohmann::json::parse(snapshot_json({"run", "pickle", {report}}, report).dump());
+  EXPECT_TRUE(file["begin_us"].is_null() && file["peak"]["time_us"].is_null() && file["phases"][0]["end_us"].is_null());
+}
+
 TEST(MemoryPage, has_the_error_of_a_run_that_failed) {
   MemoryRun failed;
   failed.run.status = RunStatus::oom;
