@@ -192,9 +192,11 @@ class Search {
     return least;
   }
 
-  // Whether the chunks of so many micro-batches are smaller than the loss of one.
+  // Whether chunks of this size divide the loss of a micro-batch, or it is whole, which 0 stands for: larger chunks
+  // leave it whole, too.
   bool differs(std::size_t micro_batches, std::size_t chunk) const {
-    return problem_.loss_chunks[chunk] < problem_.tokens / problem_.micro_batches[micro_batches];
+    const std::int64_t tokens = problem_.loss_chunks[chunk];
+    return tokens == 0 || tokens < problem_.tokens / problem_.micro_batches[micro_batches];
   }
 
   // Empty also where none can be faster than `known`.

@@ -47,6 +47,10 @@ TEST(FitInto, plans_the_fastest_schedule_within_each_memory) {
   EXPECT_EQ(rows[2]["schedule"]["gap"], 0);
 }
 
+TEST(FitInto, plans_a_model_that_has_no_tokens) {
+  EXPECT_EQ(fitted_rows({"plan", "--workload", "toy", "--card", "h100", "--fit-into", "1GiB"})[0]["fits"], true);
+}
+
 TEST(FitInto, says_what_was_chosen_and_what_the_next_gib_would_save) {
   EXPECT_THAT(
       output_of(run_program(small_plan({"--card", "h100", "--fit-into", "390MiB"}))),
