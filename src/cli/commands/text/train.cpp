@@ -402,6 +402,8 @@ class Train : public Command {
                text(description_, key));
     }
     std::vector<std::string_view> keys(kShouldAgree.begin(), kShouldAgree.end());
+    // Older checkpoints have no fingerprint of the data, only their length.
+    if (!before.contains("data_fingerprint")) keys.emplace_back("sequences");
     std::ranges::copy_if(training_fields(), std::back_inserter(keys),
                          [](std::string_view key) { return !is_in(kMustAgree, key) && !is_in(kMayDiffer, key); });
     for (const std::string_view key : keys) {

@@ -15,6 +15,7 @@
 #include "support/graphs/golden_families.h"
 #include "support/matchers.h"
 #include "support/program/build_paths.h"
+#include "train/checkpoint/manifest.h"
 
 namespace ridgepoint {
 namespace {
@@ -194,6 +195,17 @@ TEST_F(TrainTest, warns_of_other_data_than_those_of_the_checkpoint) {
   EXPECT_EQ(warning(), "");
   write_file(text_, std::string(fs::file_size(text_), 'a'));
   EXPECT_THAT(warning(), HasSubstr("--resume: data_fingerprint was"));
+}
+
+TEST_F(TrainTest, warns_of_data_of_another_length_than_those_of_an_older_checkpoint) {
+  train({"--save", folder("run"), "--iterations", "3"});
+  const fs::path checkpoint = fs::path(folder("run")) / "step-000000003";
+  train::ManifestContents contents = train::read_manifest(checkpoint);
+  contents.manifest.run.erase("data_fingerprint");
+  write_file(checkpoint / train::kManifestFile, train::manifest_text(contents));
+  write_file(text_, std::string(2 * fs::file_size(text_), 'a'));
+  EXPECT_THAT(run_program(with_options(arguments_, {"--resume", folder("run")})).error,
+              HasSubstr("--resume: sequences was"));
 }
 
 TEST_F(TrainTest, evaluates_on_the_end_of_the_data) {
