@@ -42,15 +42,10 @@ inline constexpr std::size_t kMostBytesOfCopiedScatter = std::size_t{64} << 20;
 // for one another before and after each copy, so less is sent by kernels. New parameters beside updates are gathered by
 // one kernel for all of them, which is faster.
 inline bool are_sent_by_copies(const Node& node, std::size_t bytes) {
-  constexpr std::size_t kLeastSums = std::size_t{1} << 20;
-  constexpr std::size_t kLeastTensor = std::size_t{1} << 20;
-  if (node.phase == Phase::optimizer) return false;
-  switch (node.op) {
-    case Op::all_reduce: return bytes >= kLeastSums;
-    case Op::all_gather: return bytes >= kLeastTensor;
-    case Op::reduce_scatter: return bytes >= kLeastTensor && bytes <= kMostBytesOfCopiedScatter;
-    default: return false;
-  }
+  constexpr std::size_t kLeastBytes = std::size_t{1} << 20;
+  if (node.phase == Phase::optimizer || bytes < kLeastBytes) return false;
+  if (node.op == Op::reduce_scatter) return bytes <= kMostBytesOfCopiedScatter;
+  return node.op == Op::all_reduce || node.op == Op::all_gather;
 }
 
 // The operands of a collective that it sends, one for each result: all but the tensors of an all_gather into them.

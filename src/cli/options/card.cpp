@@ -10,6 +10,7 @@
 #include "cli/terminal/messages.h"
 #include "core/text/nearest.h"
 #include "core/text/units.h"
+#include "core/text/words.h"
 #include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cli {
@@ -47,10 +48,10 @@ void settle_card(RunDraft& draft, bool has_device) {
   const Datasheet& card = *draft.card;
   if (!can_describe_card(card.compute_capability)) {
     refuse(
-        "--card: no kernel of this engine runs on {}, of compute capability {}.{}; give --device null --memory-limit '"
-        "{}' for the plan of this machine's processor",
+        "--card: no kernel of this engine runs on {}, of compute capability {}.{}; give --device null --memory-limit "
+        "{} for the plan of this machine's processor",
         card.card, card.compute_capability / 10, card.compute_capability % 10,
-        format_bytes(static_cast<std::uint64_t>(card.memory_bytes)));
+        quote_word(format_bytes(static_cast<std::uint64_t>(card.memory_bytes))));
   }
   draft.config.device = "null";
   DeviceOptions& options = draft.config.device_options;

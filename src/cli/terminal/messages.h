@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "ridgepoint/core/error.h"
+#include "core/text/throw_error.h"
 
 namespace ridgepoint::cli {
 
@@ -26,7 +26,7 @@ inline constexpr int kExitResume = 75;
 // Throws Error (usage) with the message.
 template <typename... Args>
 [[noreturn]] void refuse(fmt::format_string<Args...> message, Args&&... args) {
-  throw Error(fmt::format(message, std::forward<Args>(args)...), ErrorKind::usage);
+  throw_error(ErrorKind::usage, message, std::forward<Args>(args)...);
 }
 // The same unless the condition holds.
 template <typename... Args>

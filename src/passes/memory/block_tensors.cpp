@@ -141,7 +141,8 @@ class BlockReader {
       if (is_new) tensors_.names.push_back(unused_name(i));
       tensors_.nodes[i].tensor = found->second;
     }
-    // From the last to the first, so that one small node after another joins the same tensor.
+    // From the last to the first, so that one small node after another joins the same tensor. Small nodes of which no
+    // tensor is made have one choice together, if they are no smaller than a tensor.
     std::vector<std::size_t> small;
     std::size_t small_bytes = 0;
     for (std::size_t i = bytes.size(); i-- > 0;) {
@@ -158,7 +159,6 @@ class BlockReader {
   }
 
   // A small node has the choice of the next tensor that is made of it: the statistics of a norm that of its result.
-  // Those of which none is made have one choice together, if they are no smaller than a tensor.
   bool joins_reader(std::size_t index) {
     std::vector<bool> is_made_of_it(tensors_.nodes.size());
     is_made_of_it[index] = true;
