@@ -53,7 +53,7 @@ struct ScheduleProblem {
   // What is chosen from, each list rising. A loss in chunks of 0 tokens has all logits at once.
   std::vector<std::int64_t> micro_batches = {1};
   std::vector<std::int64_t> loss_chunks = {0};
-  std::int64_t tokens = INT64_MAX;  // of a step; a chunk of those of a micro-batch or more has all logits at once, too
+  std::int64_t tokens = INT64_MAX;  // of a step; chunks of all tokens of a micro-batch or more are left out
 
   // The training graph of so many micro-batches behind recompute_norms, without activation checkpointing.
   std::function<Graph(std::int64_t micro_batches)> graph_of = {};
