@@ -121,6 +121,8 @@ constexpr auto kReactionNames = enum_names<Reaction>("stop", "skip", "back");
 
 // A run that goes back again and again has another problem.
 constexpr int kMostReturns = 3;
+// The field of Manifest::run with the last losses that were no spikes.
+constexpr const char* kLosses = "losses";
 
 using Clock = std::chrono::steady_clock;
 
@@ -303,7 +305,8 @@ class Trainer {
     load(program_, found, model());
     done_ = saved_ = found.manifest.step;
     if (noise_) noise_->go_on_from(found.manifest.noise.value_or(GradientNoise::Averages{}));
-    losses_.assign(found.manifest.losses.begin(), found.manifest.losses.end());
+    const auto losses = found.manifest.run.find(kLosses);
+    losses_ = losses == found.manifest.run.end() ? std::deque<double>() : losses->get<std::deque<double>>();
   }
 
   void go_back(const std::string& what) {
@@ -329,8 +332,8 @@ class Trainer {
     manifest.step = done_;
     manifest.sequences = sequences_;
     if (noise_) manifest.noise = noise_->averages();
-    if (options_.spikes.factor > 0) manifest.losses.assign(losses_.begin(), losses_.end());
     manifest.run = options_.description;
+    if (options_.spikes.factor > 0) manifest.run[kLosses] = losses_;
     const Clock::time_point begin = Clock::now();
     writer_->save(std::move(manifest));
     checkpoint_seconds_ = seconds_since(begin);

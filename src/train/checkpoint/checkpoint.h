@@ -35,7 +35,6 @@ struct Manifest {
   std::int64_t step = 0;                            // steps done
   std::int64_t sequences = 0;                       // of the training data that all ranks have read so far
   std::optional<std::array<double, 2>> noise = {};  // GradientNoise::averages()
-  std::vector<double> losses = {};                  // with which the next ones are compared (SpikeRule)
   Json run = Json::object();  // what the trainer wants to find again: settings, model, data, seeds, schedule
   // The rest is filled in by the writer.
   std::string revision;    // of the program (core/build_info.h)

@@ -76,7 +76,6 @@ Json without_checksum(const ManifestContents& contents) {
                {"files", files_json(contents.files)},
                {"tensors", tensors}};
   if (manifest.noise) json["noise"] = *manifest.noise;
-  if (!manifest.losses.empty()) json["losses"] = manifest.losses;
   return json;
 }
 
@@ -86,14 +85,6 @@ std::optional<std::array<double, 2>> noise_in(const Json& json) {
   if (!found->is_array() || found->size() != 2 || !(*found)[0].is_number() || !(*found)[1].is_number())
     throw Error("its 'noise' are no two numbers");
   return std::array{(*found)[0].get<double>(), (*found)[1].get<double>()};
-}
-
-std::vector<double> losses_in(const Json& json) {
-  const auto found = json.find("losses");
-  if (found == json.end()) return {};
-  if (!found->is_array() || !std::ranges::all_of(*found, [](const Json& one) { return one.is_number(); }))
-    throw Error("its 'losses' are no numbers");
-  return found->get<std::vector<double>>();
 }
 
 TensorType tensor_type(const Json& json) {
@@ -122,7 +113,6 @@ ManifestContents contents_of(const Json& json) {
   manifest.sequences = count_in(json, "sequences");
   manifest.ranks = count_in(json, "ranks");
   manifest.noise = noise_in(json);
-  manifest.losses = losses_in(json);
   manifest.run = field(json, "run");
   contents.files = files_from_json(field(json, "files"));
   const Json& tensors = field(json, "tensors");
