@@ -89,7 +89,7 @@ void ToyModel::write_data(Program& program, std::uint64_t seed, const StopPoint&
 }
 
 WorkloadKind workload_toy() {
-  return {.name = "toy", .make = [](const WorkloadSettings&) { return std::make_shared<ToyModel>(); }};
+  return {.name = "toy", .settings = {}, .make = [](const WorkloadSettings&) { return std::make_shared<ToyModel>(); }};
 }
 
 }  // namespace ridgepoint

@@ -72,14 +72,22 @@ class Case:
         make_golden.write(work, "model", self.weights)
         make_golden.write(work, "tokens", {"inputs": inputs, "targets": targets})
         results = definition_of(options.definition).train(CASES[name], self.weights, inputs, targets, options.steps)
-        self.before = self.renamed("before", self.weights)
+        # Numbers that route have no gradient, and no step changes them.
+        marks = self.renamed("marks", {name: torch.full_like(values, "grad." + name in results)
+                                       for name, values in self.weights.items()})
+        self.trained = [name for name, values in marks.items() if values.any()]
+        self.before = self.trained_of("before", self.weights)
         reference = {name: value.float() for name, value in results.items() if not name.startswith(KINDS)}
         for kind in KINDS:
             published = {name[len(kind):]: value.float() for name, value in results.items() if name.startswith(kind)}
-            renamed = self.renamed(kind.strip("."), self.weights | published)
-            reference |= {kind + name: value for name, value in renamed.items()}
+            trained = self.trained_of(kind.strip("."), self.weights | published)
+            reference |= {kind + name: value for name, value in trained.items()}
         make_golden.write(work, "reference", reference)
         self.reference = reference
+
+    def trained_of(self, label, tensors):
+        renamed = self.renamed(label, tensors)
+        return {name: renamed[name] for name in self.trained}
 
     def renamed(self, label, tensors):
         """Tensors under the names of the files, as this program has them."""

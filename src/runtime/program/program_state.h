@@ -97,7 +97,7 @@ struct Program::Implementation {
   std::optional<Value> low_halves(const InputSlot& slot) const;
   // The tensor of a slot that is packed, of a floating dtype, or its bytes.
   void write_packed(const InputSlot& slot, const HostTensor& tensor);
-  void write_packed(const InputSlot& slot, const ElementSource& source);
+  void write_packed(const InputSlot& slot, const ElementSource& elements);
   void write_packed_bytes(const InputSlot& slot, std::span<const std::byte> bytes);
   // Writes a weight in fp8 with those beside it, whose scale it shares.
   void write_float8(const InputSlot& slot, Float8Weight weight);

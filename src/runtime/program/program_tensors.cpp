@@ -171,12 +171,12 @@ void Program::Implementation::write_packed(const InputSlot& slot, const HostTens
   write_packed(slot, elements_of(wide.as<float>()));
 }
 
-void Program::Implementation::write_packed(const InputSlot& slot, const ElementSource& source) {
+void Program::Implementation::write_packed(const InputSlot& slot, const ElementSource& elements) {
   const PackedMatrix& matrix = *slot.tensor.packed;
-  if (matrix.format == BaseWeights::fp8) return write_float8(slot, float8_weight(matrix, source));
+  if (matrix.format == BaseWeights::fp8) return write_float8(slot, float8_weight(matrix, elements));
   const auto count = static_cast<std::size_t>(matrix.bytes());
   const auto bytes = std::make_unique_for_overwrite<std::byte[]>(count);
-  pack(matrix, source, {bytes.get(), count});
+  pack(matrix, elements, {bytes.get(), count});
   write_packed_bytes(slot, {bytes.get(), count});
 }
 
