@@ -167,13 +167,13 @@ class Sample : public Command {
     if (!end_token_.empty()) end_id = tokenizer.id_of(end_token_);
     std::vector<std::int64_t> tokens(ids.begin(), ids.end());
     std::size_t shown = 0;  // bytes
-    const auto show = [&](bool has_ended) {
+    const auto show = [&] {
       const std::string all = tokenizer.decode(ids);
-      const std::size_t end = all.size() - (has_ended ? 0 : unfinished_bytes(all));
+      const std::size_t end = all.size() - unfinished_bytes(all);
       if (end > shown) print_output(printable_lines(std::string_view(all).substr(shown, end - shown)));
       shown = std::max(shown, end);
     };
-    show(false);
+    show();
     for (std::int64_t i = 0; i < tokens_; ++i) {
       stop_if_interrupted();
       const std::vector<float> logits = language.logits_after(tokens);
@@ -182,9 +182,8 @@ class Sample : public Command {
       if (end_id && next == *end_id) break;
       tokens.push_back(next);
       ids.push_back(static_cast<Id>(next));
-      show(false);
+      show();
     }
-    show(true);
     print_output("\n");
   }
 
