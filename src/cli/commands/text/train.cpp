@@ -7,7 +7,6 @@
 #include <cmath>
 #include <csignal>
 #include <filesystem>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/commands/text/resumed_run.h"
 #include "cli/descriptions/command.h"
 #include "cli/options/choices.h"
 #include "cli/options/output.h"
@@ -232,7 +232,9 @@ class Train : public Command {
     make_config();
     read_data();
     describe();
-    if (found) check_same_run(*found);
+    if (found) {
+      for (const std::string& difference : differences_of(*found, description_, training_fields())) say(difference);
+    }
   }
 
   void make_config() {
@@ -315,19 +317,6 @@ class Train : public Command {
             "--evaluate-every needs data: give --validation FILE or --validation-share 0.1");
   }
 
-  // What checkpoints say of the run. A run that goes on must agree in the first list; where it differs in the second
-  // one, or in another setting of training, its losses are not those of the run without the interruption.
-  static constexpr std::array<std::string_view, 7> kMustAgree = {"workload", "dtype",  "optimizer",   "master_weights",
-                                                                 "lora",     "frozen", "base_weights"};
-  static constexpr std::array<std::string_view, 6> kShouldAgree = {
-      "context", "sequences_of_a_step", "documents", "seed", "shuffle", "data_fingerprint"};
-  // How a step is divided, and where its tensors lie.
-  static constexpr std::array<std::string_view, 2> kMayDiffer = {"accumulate", "offload"};
-
-  static bool is_in(std::span<const std::string_view> list, std::string_view key) {
-    return std::ranges::find(list, key) != list.end();
-  }
-
   // The fields of a record that have the settings of training.
   std::vector<std::string_view> training_fields() const {
     std::vector<std::string_view> fields;
@@ -336,6 +325,7 @@ class Train : public Command {
     return fields;
   }
 
+  // What checkpoints say of the run.
   void describe() {
     const RunConfig& config = configs_[0];
     const Json record = parse_json(to_json(describe_run(config, Experiment::bench)));
@@ -363,55 +353,6 @@ class Train : public Command {
     description_["warmup"] = warmup_;
     description_["iterations"] = iterations_;
     description_["decay_iterations"] = decay_iterations_;
-  }
-
-  // As describe() wrote it.
-  static train::Schedule schedule_of(const Json& run) {
-    const auto steps = run.value("iterations", std::int64_t{1});
-    const auto decay = run.value("decay_iterations", std::int64_t{0});
-    return {.decay = train::decay_from_name(run.value("schedule", "constant")),
-            .peak = run.value("learning_rate", 0.0),
-            .lowest = run.value("min_learning_rate", 0.0),
-            .warmup = run.value("warmup", std::int64_t{0}),
-            .iterations = steps,
-            .decay_steps = decay > 0 ? decay : (steps + 9) / 10};
-  }
-
-  // A schedule may go on in another way: --iterations may grow, and the stable part of wsd may end.
-  void check_past_rates(const train::FoundCheckpoint& found) const {
-    const train::Schedule before = schedule_of(found.manifest.run), now = schedule_of(description_);
-    for (std::int64_t step = 1; step <= found.manifest.step; ++step) {
-      if (before.learning_rate(step) == now.learning_rate(step)) continue;
-      say(
-          fmt::format("--resume: the learning rate of step {} was {:g}, and these options give it {:g}; the losses are "
-                      "not those of the run without an interruption",
-                      step, before.learning_rate(step), now.learning_rate(step)));
-      return;
-    }
-  }
-
-  void check_same_run(const train::FoundCheckpoint& found) const {
-    const Json& before = found.manifest.run;
-    const auto text = [](const Json& json, std::string_view key) { return dump_json(json.at(std::string(key))); };
-    const auto differs = [&](std::string_view key) {  // not in a checkpoint from before there was such an option
-      return before.contains(std::string(key)) && text(before, key) != text(description_, key);
-    };
-    for (const std::string_view key : kMustAgree) {
-      if (differs(key))
-        refuse("--resume: the checkpoint is of a run with {} {}, and this one has {}", key, text(before, key),
-               text(description_, key));
-    }
-    std::vector<std::string_view> keys(kShouldAgree.begin(), kShouldAgree.end());
-    // Older checkpoints have no fingerprint of the data, only their length.
-    if (!before.contains("data_fingerprint")) keys.emplace_back("sequences");
-    std::ranges::copy_if(training_fields(), std::back_inserter(keys),
-                         [](std::string_view key) { return !is_in(kMustAgree, key) && !is_in(kMayDiffer, key); });
-    for (const std::string_view key : keys) {
-      if (!differs(key)) continue;
-      say(fmt::format("--resume: {} was {} and is {}; the losses are not those of the run without an interruption", key,
-                      text(before, key), text(description_, key)));
-    }
-    check_past_rates(found);
   }
 
   train::TrainingOptions training_options(const std::optional<train::FoundCheckpoint>& found) const {

@@ -16,9 +16,10 @@ constexpr double kMuchIdle = 0.1;  // of the wall time; from here on a remedy is
 std::string dominant(const ProfileFigures& figures) {
   const Profile& profile = figures.profile();
   const KernelRow kernel = by_kernel(profile).front();
+  const std::string calls = figures.calls(kernel.sum.calls);
   std::string text = fmt::format("Dominant kernel: {}, {} % of kernel time ({} ms in {} call{})", kernel.name,
-                                 figures.of_kernel_time(kernel.sum.time_ns), figures.ms(kernel.sum.time_ns),
-                                 figures.calls(kernel.sum.calls), figures.calls(kernel.sum.calls) == "1" ? "" : "s");
+                                 figures.of_kernel_time(kernel.sum.time_ns), figures.ms(kernel.sum.time_ns), calls,
+                                 calls == "1" ? "" : "s");
   const std::vector<RooflineRow> classes = roofline_by_class(profile);
   const auto record = std::ranges::find(profile.kernels, kernel.name, &KernelRecord::name);
   const auto found = std::ranges::find(classes, name(record->kernel_class), &RooflineRow::what);
