@@ -281,11 +281,11 @@ class Planner {
     for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
       const PlanStep& step = plan_.steps[i];
       for (const Operand& use : step.inputs) {
-        if (use.buffer != kNoBuffer) wait_for(writes[use.buffer], i);
+        if (use.buffer != kNoBuffer) wait_for_operand(writes[use.buffer], i);
       }
       for (const Operand& made : step.outputs) {
-        wait_for(writes[made.buffer], i);
-        wait_for(reads[made.buffer], i);
+        wait_for_operand(writes[made.buffer], i);
+        wait_for_operand(reads[made.buffer], i);
       }
       if (!runs_beside(graph_.node(step.node))) {
         wait_for_exposed(i);
@@ -324,12 +324,30 @@ class Planner {
     wait_for(exposed, next);
   }
 
-  // Step `waiting` waits for those of the collectives that still run.
+  // `earlier` have an operand or result of step `waiting`. Other steps may still have to wait for a collective for
+  // which an update waits by itself.
+  void wait_for_operand(std::vector<std::size_t>& earlier, std::size_t waiting) {
+    if (!graph_.node(plan_.steps[waiting].node).attributes.get_or(kBeside, false)) return wait_for(earlier, waiting);
+    std::vector<std::size_t>& own = plan_.steps[waiting].own_waits;
+    std::vector<std::size_t> others;
+    for (const std::size_t step : earlier) {
+      if (op_class(graph_.node(plan_.steps[step].node).op) != OpClass::collective) {
+        others.push_back(step);
+      } else if (std::ranges::count(running_, step) > 0 && std::ranges::count(own, step) == 0) {
+        own.push_back(step);
+      }
+    }
+    wait_for(others, waiting);
+  }
+
+  // Step `waiting` waits for those of the collectives that still run, and with an update for those of its own.
   void wait_for(std::vector<std::size_t>& collectives, std::size_t waiting) {
     for (const std::size_t collective : std::exchange(collectives, {})) {
       if (std::erase(running_, collective) == 0) continue;
       collective_ends_[collective] = waiting;
       plan_.steps[waiting].waits.push_back(collective);
+      std::vector<std::size_t> ended = plan_.steps[collective].own_waits;
+      wait_for(ended, waiting);
     }
   }
 

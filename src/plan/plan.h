@@ -36,7 +36,7 @@ struct Operand {
 // One launch. Buffers in `allocate` are allocated before it, those in `release` are freed after it. A collective or
 // transfer runs beside the launches that follow it: its buffers stay allocated until the first step that reads its
 // results, or that writes over its operands, which waits for it. For an exposed one (ops/collectives.h) the next launch
-// waits.
+// waits. An update beside others waits for collectives by itself, so that the launches behind it do not.
 struct PlanStep {
   NodeId node;
   std::vector<Operand> inputs;
@@ -44,6 +44,8 @@ struct PlanStep {
   std::vector<BufferId> allocate;
   std::vector<BufferId> release;
   std::vector<std::size_t> waits;  // earlier steps with one of those that must have ended before this launch
+  // Of an update beside others: the collectives that must have ended before it alone.
+  std::vector<std::size_t> own_waits;
   // To which its time and its memory count: that of the node; of an update beside others, that of the last
   // step before it that is not of the optimizer.
   Phase phase = Phase::forward;

@@ -307,6 +307,41 @@ TEST_F(Plan, waits_for_all_exposed_collectives_before_the_next_launch) {
   EXPECT_EQ(plan.steps[step_of(plan, graph.producer(other))].waits, (std::vector{first, second}));
 }
 
+// No launch behind the update waits for the sum, but another reader of the sum does, and the end of the update is also
+// that of the sum.
+TEST_F(Plan, lets_an_update_beside_others_wait_for_its_collectives_by_itself) {
+  const Value parameter = input(graph, "parameter", {DType::fp32, {4, 6}}, Role::parameter);
+  const Value moment = input(graph, "moment", {DType::fp32, {4, 6}}, Role::state);
+  const Value second = input(graph, "second", {DType::fp32, {4, 6}}, Role::state);
+  const Value step = input(graph, "step", {DType::fp32, {}}, Role::state);
+  const Value operand = exp(graph, x);
+  const Value sum = all_reduce(graph, {operand}, 2)[0];
+  const std::vector<Value> updated =
+      optimizer_step(graph, {}, {.step = step, .parameter = parameter, .gradient = sum, .states = {moment, second}});
+  graph.node(graph.producer(updated[0])).attributes.set("beside", true);
+  const Value other = neg(graph, x);
+  graph.add_output("other", other);
+  ExecutionPlan plan = make_plan(graph);
+  const auto made = [&](Value value) { return step_of(plan, graph.producer(value)); };
+  EXPECT_TRUE(plan.steps[made(updated[0])].waits.empty());
+  EXPECT_EQ(plan.steps[made(updated[0])].own_waits, std::vector{made(sum)});
+  EXPECT_TRUE(plan.steps[made(other)].waits.empty());
+  EXPECT_EQ(plan.waits_at_end, (std::vector{made(sum), made(updated[0])}));
+
+  const Value reader = neg(graph, updated[0]);
+  graph.add_output("reader", reader);
+  plan = make_plan(graph);
+  EXPECT_EQ(plan.steps[made(reader)].waits, (std::vector{made(updated[0]), made(sum)}));
+  EXPECT_THAT(plan.steps[made(reader)].release, Contains(plan.values[operand.id].buffer));
+  EXPECT_TRUE(plan.waits_at_end.empty());
+
+  graph.set_insertion_before(graph.producer(reader));
+  const Value of_sum = neg(graph, sum);
+  plan = make_plan(graph);
+  EXPECT_EQ(plan.steps[made(of_sum)].waits, std::vector{made(sum)});
+  EXPECT_EQ(plan.steps[made(reader)].waits, std::vector{made(updated[0])});
+}
+
 TEST_F(Plan, sums_over_ranks_in_the_storage_of_the_operand) {
   const Value a = exp(graph, x);
   const Value b = exp(graph, a);

@@ -24,6 +24,7 @@
 
 namespace ridgepoint {
 
+class Kernel;
 class OffloadFile;
 
 // Everything that a kernel is specialised for. launch() gets a pointer to the element (0,...,0) of each operand, null
@@ -40,6 +41,8 @@ struct LaunchArguments {
   void* const* inputs;
   void* const* outputs;
   void* workspace;  // workspace_bytes() of device memory, null when 0
+  // Of an update beside others: it begins after these collectives have ended.
+  std::span<Kernel* const> after = {};
 };
 
 // A kernel for one node and one set of layouts. launch() is asynchronous on devices that are, and does not allocate. An
@@ -57,7 +60,8 @@ class Kernel {
   virtual std::string_view unfused_because() const { return {}; }
   virtual void launch(const LaunchArguments& arguments) = 0;
   // Of a collective, a transfer or an update beside others, which may still run when the launches after it begin: those
-  // after this call find its results and may write over its operands. Does nothing where none runs.
+  // after this call find its results and may write over its operands. Does nothing where none runs. An update beside
+  // others calls it for collectives in its launch, for its own stream alone.
   virtual void wait() {}
 };
 

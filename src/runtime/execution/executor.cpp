@@ -118,6 +118,8 @@ void Executor::resolve(const Kernels& kernels) {
     step.first_wait = static_cast<std::uint32_t>(waits_.size());
     for (const std::size_t collective : planned.waits) waits_.push_back(kernels[collective].get());
     step.end_wait = static_cast<std::uint32_t>(waits_.size());
+    for (const std::size_t collective : planned.own_waits) waits_.push_back(kernels[collective].get());
+    step.end_own_wait = static_cast<std::uint32_t>(waits_.size());
     if (runs_beside(graph_.node(planned.node))) beside_.push_back(step.kernel);
     steps_.push_back(step);
   }
@@ -405,7 +407,8 @@ void Executor::free_workspace(const Step& step) {
 
 void Executor::launch(const Step& step) {
   void* const* inputs = arguments_.data() + step.first_operand;
-  const LaunchArguments arguments{inputs, inputs + step.input_count, step.workspace};
+  const std::span<Kernel* const> after(waits_.data() + step.end_wait, step.end_own_wait - step.end_wait);
+  const LaunchArguments arguments{inputs, inputs + step.input_count, step.workspace, after};
   const auto index = static_cast<std::uint32_t>(&step - steps_.data());
   if (phase_timer_ != nullptr) [[unlikely]]
     phase_timer_->before_launch(index);  // what the launch waits for counts to its phase

@@ -152,7 +152,7 @@ class Executor {
     Phase phase;
     std::uint32_t first_operand, input_count, output_count;
     std::uint32_t first_allocate, first_release, end_release;
-    std::uint32_t first_wait, end_wait;
+    std::uint32_t first_wait, end_wait, end_own_wait;
     std::size_t workspace_bytes;
     void* workspace;         // of the last run that allocated it
     bool has_own_workspace;  // outside of the plan: own_workspace_

@@ -44,16 +44,19 @@ class LateUpdates : public testing::LateDevice {
     void launch(const LaunchArguments& arguments) override {
       std::copy_n(arguments.inputs, inputs_.size(), inputs_.begin());
       std::copy_n(arguments.outputs, outputs_.size(), outputs_.begin());
+      after_.assign(arguments.after.begin(), arguments.after.end());
       is_late_ = true;
     }
     void wait() override {
       if (!std::exchange(is_late_, false)) return;
+      for (Kernel* earlier : after_) earlier->wait();
       kernel_->launch({inputs_.data(), outputs_.data(), nullptr});
     }
 
    private:
     std::unique_ptr<Kernel> kernel_;
     std::vector<void*> inputs_, outputs_;
+    std::vector<Kernel*> after_;
     bool is_late_ = false;
   };
 };

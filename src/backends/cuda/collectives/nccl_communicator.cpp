@@ -93,7 +93,8 @@ class NcclKernel : public Kernel {
   }
 
   void wait() override {
-    if (!std::exchange(is_running_, false)) return;
+    // The context's own stream may still wait for it after a side stream has.
+    if (!std::exchange(is_running_, is_running_ && channel_.context().is_on_side_stream())) return;
     const CudaContext::Scope scope(channel_.context());
     channel_.eager_launches().finish(number_);
     end_.make_wait(channel_.context().stream());

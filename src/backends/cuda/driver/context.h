@@ -107,6 +107,7 @@ class CudaContext {
   CUdevice device() const { return device_; }
   // That on which this thread launches.
   CUstream stream() const { return OnStream::current_ != nullptr ? OnStream::current_ : stream_; }
+  bool is_on_side_stream() const { return OnStream::current_ != nullptr; }
   // The priority of the stream: above that of the side streams, where the GPU has priorities.
   int stream_priority() const { return stream_priority_; }
   // Streams of lower priority for work beside that on the stream: copies of checkpoints and of transfers in each

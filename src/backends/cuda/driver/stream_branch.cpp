@@ -20,6 +20,7 @@ class KernelBeside : public Kernel {
   void launch(const LaunchArguments& arguments) override {
     branch_.run([&](CUstream stream) {
       const CudaContext::OnStream on_stream(stream);
+      for (Kernel* earlier : arguments.after) earlier->wait();
       kernel_->launch(arguments);
     });
   }
