@@ -20,11 +20,16 @@ inline constexpr std::string_view kInFlight = "in_flight";
 // The attribute of an update that runs beside the launches that follow it, where it is true.
 inline constexpr std::string_view kBeside = "beside";
 
+// The attribute of an all_gather of the gradients of embedded tokens, where it is true.
+inline constexpr std::string_view kOfTokens = "of_tokens";
+
 // What an all_gather of a training step gathers: new parameters into the old ones, behind the updates that ranks make
-// of their parts; or weights of which ranks store parts, ahead of what reads them.
-enum class Gather : std::uint8_t { new_parameters, weights };
+// of their parts; weights of which ranks store parts, ahead of what reads them; or the gradients of embedded tokens.
+enum class Gather : std::uint8_t { new_parameters, weights, tokens };
 inline bool is_gather_of(const Node& node, Gather what) {
-  return node.op == Op::all_gather && (node.phase == Phase::optimizer) == (what == Gather::new_parameters);
+  if (node.op != Op::all_gather) return false;
+  if (node.attributes.get_or(kOfTokens, false)) return what == Gather::tokens;
+  return what == (node.phase == Phase::optimizer ? Gather::new_parameters : Gather::weights);
 }
 
 // Whether the launch of a node runs beside those that follow it, until one reads its results or overwrites its

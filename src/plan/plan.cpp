@@ -427,11 +427,11 @@ class Planner {
     // Parameters that ranks divide, while a rank has the whole; and what lies on the host, while the device has it.
     for (const NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
-      if (node.op != Op::all_gather && node.op != Op::copy_from_host) continue;
+      const bool gathers = node.op == Op::all_gather && !is_gather_of(node, Gather::tokens);
+      if (!gathers && node.op != Op::copy_from_host) continue;
       for (std::size_t i = 0; i < node.outputs.size(); ++i) {
         plan_.buffers[buffer_of_[node.outputs[i].id]].category =
-            node.op == Op::all_gather ? MemoryCategory::parameter
-                                      : plan_.buffers[buffer_of_[node.inputs[i].id]].category;
+            gathers ? MemoryCategory::parameter : plan_.buffers[buffer_of_[node.inputs[i].id]].category;
       }
     }
     for (const Output& output : graph_.outputs()) {

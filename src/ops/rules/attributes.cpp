@@ -106,6 +106,7 @@ const std::vector<Row>& rows() {
       {kZLoss, real, {Op::cross_entropy, Op::cross_entropy_backward}},
       {"root", integer, {Op::collective_broadcast}},
       {kInto, flag, {Op::all_gather}},
+      {kOfTokens, flag, {Op::all_gather}},
   };
   return all;
 }

@@ -6,6 +6,10 @@
 // wait for the sums otherwise. The updates of the optimizer stand in the order in which their gradients are summed:
 // while the last sum runs, there are updates that do not wait for it. Without overlap all sums stand behind backward,
 // and the launch behind them waits for all.
+//
+// The gradient of an embedding is made last, and its table may be the largest parameter. Where its tokens have fewer
+// bytes than the table, ranks that store the whole table gather the tokens and their gradients, and each rank adds the
+// rows of all ranks. Only the other gradient of a table that is also the head is summed, while backward goes on.
 #include <algorithm>
 #include <map>
 #include <span>
@@ -38,19 +42,32 @@ class GradientReducer {
   bool run() {
     find_gradients();
     find_positions();
+    find_tables();
     const std::vector<std::vector<Value>> made = buckets();
     for (const std::vector<Value>& bucket : made) reduce(bucket, &bucket == &made.back());
+    for (Table& table : tables_) gather_tokens(table);
     insert_behind_backward();
+    for (const Table& table : tables_) add_rows(table);
     replace_in_optimizer();
     replace_in_outputs();
     order_updates();
     graph_.set_insertion_at_end();
     // Parts and casts of gradients, of which those of the sums are read now.
-    erase_unused(graph_, [&](const Node& node) { return reduced_.contains(node.outputs[0]); });
+    erase_unused(graph_, [&](const Node& node) {
+      return reduced_.contains(node.outputs[0]) || sums_.contains(node.outputs[0]) || node.op == Op::embedding_backward;
+    });
     return !sums_.empty();
   }
 
  private:
+  // A gradient that is the rows of embedding_backward, added to the other gradient of the table where it has one.
+  struct Table {
+    Value gradient;
+    std::optional<Value> other;
+    NodeId embedding;
+    std::vector<Value> gathered = {};  // the gradients of the tokens of all ranks, and the tokens
+  };
+
   // What the optimizer and the outputs read of backward, and the loss.
   void find_gradients() {
     for (const NodeId id : graph_.order()) {
@@ -93,7 +110,62 @@ class GradientReducer {
         behind_backward_ = id;
       }
     }
+    sort_sources();
+  }
+
+  void sort_sources() {
     std::ranges::stable_sort(sources_, {}, [&](Value value) { return position_[graph_.producer(value).id]; });
+  }
+
+  // Takes gradients of tables from the sources, but for the other gradients.
+  void find_tables() {
+    if (options_.shard != Sharding::none) return;
+    for (Value& source : sources_) {
+      const std::optional<Table> table = table_of(source);
+      if (!table || !sends_less(*table)) continue;
+      tables_.push_back(*table);
+      source = table->other ? source_of(*table->other) : Value{};
+    }
+    std::erase(sources_, Value{});
+    sort_sources();
+  }
+
+  std::optional<Table> table_of(Value gradient) const {
+    const Node& node = graph_.producer_node(gradient);
+    if (node.op == Op::embedding_backward) return Table{gradient, {}, graph_.producer(gradient)};
+    if (node.op != Op::add) return std::nullopt;
+    for (const std::size_t i : {0, 1}) {
+      const NodeId embedding = graph_.producer(node.inputs[i]);
+      const Value other = node.inputs[1 - i];
+      if (graph_.node(embedding).op == Op::embedding_backward && is_gradient(other))
+        return Table{gradient, other, embedding};
+    }
+    return std::nullopt;
+  }
+
+  // A rank sends its tokens to each of the others, and a sum of the table nearly twice.
+  bool sends_less(const Table& table) const {
+    const Value rows = graph_.node(table.embedding).inputs[0];
+    const auto sent = static_cast<std::int64_t>(graph_.type(low_source(graph_, rows).value_or(rows)).bytes());
+    return sent * options_.data <= static_cast<std::int64_t>(graph_.type(table.gradient).bytes());
+  }
+
+  void gather_tokens(Table& table) {
+    const std::vector<Value> operands = graph_.node(table.embedding).inputs;
+    insert_after(graph_.producer(operands[0]));
+    const Value low = low_source(graph_, operands[0]).value_or(operands[0]);
+    table.gathered = all_gather(graph_, {low, operands[1]}, options_.data);
+    Attributes& attributes = graph_.node(graph_.producer(table.gathered[0])).attributes;
+    attributes.set(kOfTokens, true);
+    if (!options_.overlap) attributes.set(kExposed, true);
+  }
+
+  void add_rows(const Table& table) {
+    graph_.set_scope(graph_.scope_name(graph_.node(table.embedding)));
+    const Value rows = cast_to_type_of(graph_.node(table.embedding).inputs[0], table.gathered[0]);
+    const Value sum = embedding_backward(graph_, rows, table.gathered[1],
+                                         graph_.node(table.embedding).attributes.get<std::int64_t>("rows"));
+    sums_[table.gradient] = table.other ? add(graph_, reduced(*table.other), sum) : sum;
   }
 
   // In the order in which backward makes the gradients.
@@ -214,8 +286,11 @@ class GradientReducer {
       const std::optional<OptimizerLayout> layout = optimizer_layout(node);
       if (!layout || std::ranges::any_of(node.outputs, [&](Value value) { return !readers.of(value).empty(); }))
         continue;
-      const NodeId sum = graph_.producer(source_of(node.inputs[layout->scalars + 1]));
-      if (op_class(graph_.node(sum).op) == OpClass::collective) updates.emplace_back(position[sum.id], id);
+      const Value gradient = node.inputs[layout->scalars + 1];
+      const bool is_table =
+          std::ranges::any_of(tables_, [&](const Table& one) { return sums_[one.gradient] == gradient; });
+      const NodeId sum = graph_.producer(source_of(gradient));
+      if (is_table || op_class(graph_.node(sum).op) == OpClass::collective) updates.emplace_back(position[sum.id], id);
     }
     if (updates.empty()) return;
     std::ranges::stable_sort(updates, {}, [](const auto& update) { return update.first; });
@@ -238,6 +313,7 @@ class GradientReducer {
   const GraphSettings settings_;
   const ParallelOptions& options_;
   std::vector<Value> sources_;
+  std::vector<Table> tables_;
   std::optional<Value> local_loss_, loss_;
   std::vector<std::size_t> position_;      // by node
   std::optional<NodeId> behind_backward_;  // the first node behind the last of backward

@@ -10,6 +10,7 @@
 
 #include "ir/queries.h"
 #include "models/transformer/transformer.h"
+#include "ops/collectives.h"
 #include "passes/graph_lines.h"
 #include "passes/pass.h"
 #include "plan/plan.h"
@@ -310,6 +311,28 @@ TransformerConfig tied_toy() {
   TransformerConfig config = kToy;
   config.architecture.tied_head = true;
   return config;
+}
+
+// The gradients of two ranks' tokens have fewer bytes than the table of 50 rows where each rank has 24 or 25 tokens.
+TEST(ReduceGradients, gathers_tokens_where_they_have_fewer_bytes_than_their_table) {
+  const auto has_collectives = [](std::int64_t batch, const TransformerConfig& model, Sharding shard) {
+    CompileOptions options{.mode = Mode::step, .level = Compile::full, .verify = true};
+    options.parallel = {.data = 2, .shard = shard};
+    const ProgramPlan plan(Transformer(model, batch).build(), open_device("null"), {.compile = options});
+    std::size_t gathers = 0, sums_of_table = 0;
+    for (const NodeId id : plan.graph().order()) {
+      const Node& node = plan.graph().node(id);
+      gathers += is_gather_of(node, Gather::tokens) ? 1 : 0;
+      if (node.op != Op::all_reduce) continue;
+      for (const Value sum : node.outputs) sums_of_table += plan.graph().type(sum).shape == Shape{50, 16} ? 1 : 0;
+    }
+    return std::pair(gathers, sums_of_table);
+  };
+  EXPECT_EQ(has_collectives(3, kToy, Sharding::none), std::pair(std::size_t{1}, std::size_t{1})) << "that of the head";
+  EXPECT_EQ(has_collectives(3, tied_toy(), Sharding::none), std::pair(std::size_t{1}, std::size_t{1}));
+  EXPECT_EQ(has_collectives(4, kToy, Sharding::none), std::pair(std::size_t{0}, std::size_t{2}));
+  EXPECT_EQ(has_collectives(4, tied_toy(), Sharding::none), std::pair(std::size_t{0}, std::size_t{1}));
+  EXPECT_EQ(has_collectives(3, kToy, Sharding::optimizer).first, 0U);
 }
 
 // With buckets that are smaller than a gradient, every gradient has an all_reduce of its own.
