@@ -1,8 +1,8 @@
 // Parameters of which each rank stores one part (ZeRO stage 3; PyTorch's fully_shard): those of a block of the model
-// are gathered as one message when the block before it in the order of execution begins, and freed behind their last
-// reader in the block. So a rank has at most the parameters of two blocks as a whole. Forward and backward gather
-// separately, as do micro-batches. Where every reader casts a parameter to the same 16-bit type, the cast comes before
-// the gather, which sends half as much.
+// are gathered as one message when the block before it in the order of execution begins, or the one before that where
+// they are few, and freed behind their last reader in the block. So a rank has at most the parameters of two blocks as
+// a whole, or of three small ones. Forward and backward gather separately, as do micro-batches. Where every reader
+// casts a parameter to the same 16-bit type, the cast comes before the gather, which sends half as much.
 //
 // With the other shardings a step gathers each divided parameter once, for all readers. The gathers run beside forward,
 // in the order in which their results are read. The first begins the step; each of the others begins with the block two
@@ -27,6 +27,9 @@
 
 namespace ridgepoint {
 namespace {
+
+// A gather of fewer bytes takes as long as a block of forward: its ranks mostly wait for one another.
+constexpr std::size_t kFewBytes = std::size_t{32} << 20;
 
 // Divides the parameters that the run only reads.
 void divide_constant_parameters(Graph& graph, const ParallelOptions& parallel) {
@@ -57,9 +60,10 @@ class ParameterGatherer {
     // A gather may stand before the place where the model declared the parameter.
     for (const Source& source : sources_) graph_.move_before(graph_.producer(source.part), order.front());
     const auto first = std::ranges::find_if(order, [&](NodeId id) { return launches(graph_.node(id).op); });
-    const std::size_t ahead = frees_ ? 1 : 2;
-    for (std::size_t i = 0; i < segments_.size(); ++i)
+    for (std::size_t i = 0; i < segments_.size(); ++i) {
+      const std::size_t ahead = frees_ && bytes_of(segments_[i]) > kFewBytes ? 1 : 2;
       gather(segments_[i], i == 0 && !frees_ ? *first : segments_[i < ahead ? 0 : i - ahead].nodes[0]);
+    }
     for (Segment& segment : segments_) {
       for (const NodeId id : segment.nodes) read_gathered(segment, id);
     }
@@ -131,6 +135,15 @@ class ParameterGatherer {
     for (const Value value : graph_.node(id).inputs) {
       if (source_of(value)) segment.gathered.emplace(*source_of(value), Value());
     }
+  }
+
+  std::size_t bytes_of(const Segment& segment) const {
+    std::size_t bytes = 0;
+    for (const auto& [source, whole] : segment.gathered) {
+      const Source& of = sources_[source];
+      bytes += TensorType{of.low.value_or(graph_.type(of.part).dtype), graph_.type(of.whole).shape}.bytes();
+    }
+    return bytes;
   }
 
   void gather(Segment& segment, NodeId before) {
