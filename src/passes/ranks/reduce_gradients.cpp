@@ -7,9 +7,10 @@
 // while the last sum runs, there are updates that do not wait for it. Without overlap all sums stand behind backward,
 // and the launch behind them waits for all.
 //
-// The gradient of an embedding is made last, and its table may be the largest parameter. Where its tokens have fewer
-// bytes than the table, ranks that store the whole table gather the tokens and their gradients, and each rank adds the
-// rows of all ranks. Only the other gradient of a table that is also the head is summed, while backward goes on.
+// The gradient of an embedding is made last, and its table may be the largest parameter. Where a table fills a bucket,
+// and the gradients of all ranks' tokens have fewer bytes, ranks that store the whole table gather these and the
+// tokens, and each rank adds the rows of all ranks. Of a table that is also the head, the other gradient is summed
+// while backward goes on.
 #include <algorithm>
 #include <map>
 #include <span>
@@ -147,7 +148,8 @@ class GradientReducer {
   bool sends_less(const Table& table) const {
     const Value rows = graph_.node(table.embedding).inputs[0];
     const auto sent = static_cast<std::int64_t>(graph_.type(low_source(graph_, rows).value_or(rows)).bytes());
-    return sent * options_.data <= static_cast<std::int64_t>(graph_.type(table.gradient).bytes());
+    const auto bytes = static_cast<std::int64_t>(graph_.type(table.gradient).bytes());
+    return bytes >= options_.bucket_bytes && sent * options_.data <= bytes;
   }
 
   void gather_tokens(Table& table) {

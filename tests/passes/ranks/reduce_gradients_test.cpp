@@ -313,11 +313,14 @@ TransformerConfig tied_toy() {
   return config;
 }
 
+constexpr std::int64_t kTableBytes = std::int64_t{4} * 50 * 16;
+
 // The gradients of two ranks' tokens have fewer bytes than the table of 50 rows where each rank has 24 or 25 tokens.
 TEST(ReduceGradients, gathers_tokens_where_they_have_fewer_bytes_than_their_table) {
-  const auto has_collectives = [](std::int64_t batch, const TransformerConfig& model, Sharding shard) {
+  const auto has_collectives = [](std::int64_t batch, const TransformerConfig& model, Sharding shard,
+                                  std::int64_t bucket_bytes = kTableBytes) {
     CompileOptions options{.mode = Mode::step, .level = Compile::full, .verify = true};
-    options.parallel = {.data = 2, .shard = shard};
+    options.parallel = {.data = 2, .shard = shard, .bucket_bytes = bucket_bytes};
     const ProgramPlan plan(Transformer(model, batch).build(), open_device("null"), {.compile = options});
     std::size_t gathers = 0, sums_of_table = 0;
     for (const NodeId id : plan.graph().order()) {
@@ -332,6 +335,7 @@ TEST(ReduceGradients, gathers_tokens_where_they_have_fewer_bytes_than_their_tabl
   EXPECT_EQ(has_collectives(3, tied_toy(), Sharding::none), std::pair(std::size_t{1}, std::size_t{1}));
   EXPECT_EQ(has_collectives(4, kToy, Sharding::none), std::pair(std::size_t{0}, std::size_t{2}));
   EXPECT_EQ(has_collectives(4, tied_toy(), Sharding::none), std::pair(std::size_t{0}, std::size_t{1}));
+  EXPECT_EQ(has_collectives(3, kToy, Sharding::none, kTableBytes + 1).first, 0U) << "it fills no bucket";
   EXPECT_EQ(has_collectives(3, kToy, Sharding::optimizer).first, 0U);
 }
 
