@@ -348,9 +348,8 @@ const std::vector<ExplainedTopic>& explained_topics() {
        "2 operations for each parameter of a product and each token, and 4 S D in attention, for each layer; backward "
        "has twice as many. Planned: the operations of the graph, and the predicted time of its kernels."},
       {"data_parallel", "Data parallel",
-       "Gradients are summed while backward runs. Planned communication is slowed by the kernels that run beside it, "
-       "and "
-       "sends fewer bytes where the table of tokens fills a bucket: it gathers the gradients of tokens instead."},
+       "Gradients are summed while backward runs. Planned communication is slowed by the kernels that run beside it. "
+       "Where the table of tokens has 64 MiB or more it sends less: it gathers the gradients of tokens instead."},
       {"buckets", "Data parallel, in buckets",
        "Every bucket but the last is summed behind the backward that follows it, if communication takes as long as "
        "backward."},

@@ -7,8 +7,8 @@
 // while the last sum runs, there are updates that do not wait for it. Without overlap all sums stand behind backward,
 // and the launch behind them waits for all.
 //
-// The gradient of an embedding is made last, and its table may be the largest parameter. Where a table fills a bucket,
-// and the gradients of all ranks' tokens have fewer bytes, ranks that store the whole table gather these and the
+// The gradient of an embedding is made last, and its table may be the largest parameter. Where a table is large, and
+// the gradients of all ranks' tokens have fewer bytes, ranks that store the whole table gather these and the
 // tokens, and each rank adds the rows of all ranks. Of a table that is also the head, the other gradient is summed
 // while backward goes on.
 #include <algorithm>
@@ -35,6 +35,9 @@ namespace {
 // they are that other part of a bucket do not wait for the last one.
 constexpr std::int64_t kSmallPartsOfBucket = 256;
 constexpr std::int64_t kManySmallPartsOfBucket = 16;
+
+// The sum of a smaller table takes no longer than a gather and the rows of all ranks.
+constexpr std::int64_t kLargeTableBytes = std::int64_t{64} << 20;
 
 class GradientReducer {
  public:
@@ -149,7 +152,7 @@ class GradientReducer {
     const Value rows = graph_.node(table.embedding).inputs[0];
     const auto sent = static_cast<std::int64_t>(graph_.type(low_source(graph_, rows).value_or(rows)).bytes());
     const auto bytes = static_cast<std::int64_t>(graph_.type(table.gradient).bytes());
-    return bytes >= options_.bucket_bytes && sent * options_.data <= bytes;
+    return bytes >= kLargeTableBytes && sent * options_.data <= bytes;
   }
 
   void gather_tokens(Table& table) {

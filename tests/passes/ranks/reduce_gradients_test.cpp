@@ -313,31 +313,40 @@ TransformerConfig tied_toy() {
   return config;
 }
 
-constexpr std::int64_t kTableBytes = std::int64_t{4} * 50 * 16;
+// A table of 64 MiB, and a head of as many. Ranks gather the gradients of tokens instead of summing the table.
+TransformerConfig large_table(bool is_tied, std::int64_t vocab = 1 << 20) {
+  TransformerConfig config = kToy;
+  config.vocab = vocab;
+  config.architecture.tied_head = is_tied;
+  return config;
+}
 
-// The gradients of two ranks' tokens have fewer bytes than the table of 50 rows where each rank has 24 or 25 tokens.
-TEST(ReduceGradients, gathers_tokens_where_they_have_fewer_bytes_than_their_table) {
-  const auto has_collectives = [](std::int64_t batch, const TransformerConfig& model, Sharding shard,
-                                  std::int64_t bucket_bytes = kTableBytes) {
+TEST(ReduceGradients, gathers_tokens_where_they_have_fewer_bytes_than_a_large_table) {
+  const auto has_collectives = [](const TransformerConfig& model, Sharding shard, std::int64_t batch = 3) {
     CompileOptions options{.mode = Mode::step, .level = Compile::full, .verify = true};
-    options.parallel = {.data = 2, .shard = shard, .bucket_bytes = bucket_bytes};
+    options.parallel = {.data = 2, .shard = shard};
     const ProgramPlan plan(Transformer(model, batch).build(), open_device("null"), {.compile = options});
-    std::size_t gathers = 0, sums_of_table = 0;
+    int gathers = 0, sums_of_tables = 0;
     for (const NodeId id : plan.graph().order()) {
       const Node& node = plan.graph().node(id);
       gathers += is_gather_of(node, Gather::tokens) ? 1 : 0;
       if (node.op != Op::all_reduce) continue;
-      for (const Value sum : node.outputs) sums_of_table += plan.graph().type(sum).shape == Shape{50, 16} ? 1 : 0;
+      for (const Value sum : node.outputs)
+        sums_of_tables += plan.graph().type(sum).elements() == model.vocab * model.d_model ? 1 : 0;
     }
-    return std::pair(gathers, sums_of_table);
+    return std::pair(gathers, sums_of_tables);
   };
-  EXPECT_EQ(has_collectives(3, kToy, Sharding::none), std::pair(std::size_t{1}, std::size_t{1})) << "that of the head";
-  EXPECT_EQ(has_collectives(3, tied_toy(), Sharding::none), std::pair(std::size_t{1}, std::size_t{1}));
-  EXPECT_EQ(has_collectives(4, kToy, Sharding::none), std::pair(std::size_t{0}, std::size_t{2}));
-  EXPECT_EQ(has_collectives(4, tied_toy(), Sharding::none), std::pair(std::size_t{0}, std::size_t{1}));
-  EXPECT_EQ(has_collectives(3, kToy, Sharding::none, kTableBytes + 1).first, 0U) << "it fills no bucket";
-  EXPECT_EQ(has_collectives(3, kToy, Sharding::optimizer).first, 0U);
+  EXPECT_EQ(has_collectives(large_table(false), Sharding::none), std::pair(1, 1)) << "that of the head";
+  EXPECT_EQ(has_collectives(large_table(true), Sharding::none), std::pair(1, 1)) << "that of the head";
+  EXPECT_EQ(has_collectives(large_table(true, (1 << 20) - 8), Sharding::none), std::pair(0, 1)) << "it is not large";
+  EXPECT_EQ(has_collectives(large_table(false), Sharding::none, 1 << 17), std::pair(0, 2)) << "more tokens than rows";
+  EXPECT_EQ(has_collectives(large_table(false), Sharding::optimizer).first, 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(LargeTables, DataParallel,
+                         ::testing::Values(Setting{.runs = CollectiveRuns::in_wait,
+                                                   .compile = {.precision = Precision::bf16, .level = Compile::full},
+                                                   .model = large_table(true)}));
 
 // With buckets that are smaller than a gradient, every gradient has an all_reduce of its own.
 CompileOptions small_buckets(CompileOptions options = {}) {
