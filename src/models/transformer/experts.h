@@ -36,7 +36,7 @@ struct ExpertRules {
   double limit = 0;  // SwiGLU in limits: gate up to it, the other factor 1 + x with x in [-limit, limit]; 0: none
   double slope = 1;  // in the sigmoid of that SwiGLU
   bool limit_adds_one = true;  // otherwise that other factor is x
-  bool limits_all = false;     // of the shared expert, too, and of the networks of layers without experts (MiniMax M3)
+  bool limits_all = false;     // of the shared expert, too, and of the networks of layers without experts
   bool squared_relu = false;   // an expert is w2(relu(w1 x)^2), without a gate, and so is the shared one (Nemotron-H)
   double divisor_term = 0;     // is added to the sum that weights are divided by
   // Experts read and write this many elements, which a layer before and one behind all of them project from and to the

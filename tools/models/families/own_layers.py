@@ -456,17 +456,15 @@ class DeepseekV4(Decoder):
         shares = scores.gather(-1, chosen)
         shares = shares / shares.sum(-1, keepdim=True) * config["routed_scaling_factor"]
         limit = config["swiglu_limit"]
-        mixed = self.three(x, name + "shared_experts.", width)
+        mixed = self.three(x, name + "shared_experts.", width, limit)
         for i in range(count):
             share = torch.where(chosen == i, shares, torch.zeros_like(shares)).sum(-1, keepdim=True)
             mixed = mixed + share * self.three(x, f"{name}experts.{i}.", width, limit)
         return mixed
 
-    def three(self, x, name, width, limit=None):
+    def three(self, x, name, width, limit):
         gate, up = (self.linear(x, name + which, width) for which in ("w1", "w3"))
-        if limit:
-            gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
-        return self.linear(functional.silu(gate) * up, name + "w2", self.width)
+        return self.linear(functional.silu(gate.clamp(max=limit)) * up.clamp(-limit, limit), name + "w2", self.width)
 
 
 class Molmo(Decoder):

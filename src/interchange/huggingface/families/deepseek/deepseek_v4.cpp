@@ -148,7 +148,7 @@ void mixtures(FamilyFields& fields, TransformerConfig& c) {
   fields.positive("routed_scaling_factor", rules.scale, 1.5);
   fields.positive("swiglu_limit", rules.limit, 10);
   check_experts_per_token(fields, experts);
-  experts.normalised = rules.has_correction = true;
+  experts.normalised = rules.has_correction = rules.limits_all = true;
   experts.shared_gate = rules.limit_adds_one = false;
   experts.shared_width = c.d_ff;
   skip_auxiliary_loss(fields);
