@@ -38,6 +38,7 @@ RunConfig of_forward(RunConfig config, const Change& change) {
   config.compile.mode = Mode::forward;
   config.compile.offload = offload_in(Mode::forward, config.compile.offload);
   config.compile.accumulate = 1;
+  config.compile.loss_chunk_rows = {};
   config.compile.keep = {};
   return config;
 }

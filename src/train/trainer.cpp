@@ -145,7 +145,7 @@ class Trainer {
     data_ = options.data->fingerprint();
     if (events.on_plan) events.on_plan(record_.memory_bytes.planned_peak.value_or(0));
     gives_norm_ = program_.graph().find_output(kGradientNorm).has_value();
-    if (program_.graph().find_output(kMicroGradientNorm)) {
+    if (is_first_rank() && program_.graph().find_output(kMicroGradientNorm)) {  // checkpoints have its averages
       const auto micro_batch = static_cast<double>(options.config.workload->describe().batch * context_);
       noise_.emplace(micro_batch, static_cast<double>(rows_ * context_));
     }

@@ -62,6 +62,18 @@ TEST_F(Ranks, repeat_to_the_bit) {
   EXPECT_EQ(read_file(results("first", options), kMost), read_file(results("second", options), kMost));
 }
 
+// Also the averages of the gradient noise, which a checkpoint has of the first rank.
+TEST_F(Ranks, train_after_an_interruption_as_without_one) {
+  std::string tokens;
+  for (int i = 0; i < 1000; ++i) tokens += {static_cast<char>(i * i % 101), '\0'};
+  std::ofstream(path("tokens.bin"), std::ios::binary) << tokens;
+  const Words options = {"train",        "--data", path("tokens.bin"), "--iterations", "4", "--batch", "1",
+                         "--accumulate", "2",      "--verify-resume"};
+  const ProgramResult run = run_program(joined(joined(options, kModel), on_ranks(2)));
+  EXPECT_EQ(run.exit_code, 0) << run.output;
+  EXPECT_NE(run.output.find("is equal to the bit"), std::string::npos);
+}
+
 // With a part of everything on each of two ranks. The first tolerance is that of fp32; sums in another order round
 // moments of 8 bits to another code now and then, and gradients in bf16 have 8 bits.
 TEST_F(Ranks, with_a_part_of_every_parameter_equal_one_rank_and_repeat_to_the_bit) {

@@ -456,6 +456,7 @@ TEST(ModelConfig, of_each_family_is_read_back_as_it_is_written) {
       R"({"model_type": "gemma2", "query_pre_attn_scalar": 144, "num_hidden_layers": 3})",
       R"({"model_type": "gemma3_text", "rope_scaling": {"factor": 8.0, "rope_type": "linear"}})",
       R"({"model_type": "phi3", "partial_rotary_factor": 0.75, "sliding_window": 2047})",
+      R"({"model_type": "stablelm", "partial_rotary_factor": 1.0})",
       R"({"model_type": "gemma4_text", "num_hidden_layers": 35, "num_kv_shared_layers": 20, "sliding_window": 128,
           "use_double_wide_mlp": true, "final_logit_softcapping": 30})",
       R"({"model_type": "gemma4_text", "attention_k_eq_v": true, "num_global_key_value_heads": 2, "num_experts": 8,

@@ -332,6 +332,7 @@ void FamilyFields::decoder(TransformerConfig& c, const DecoderDefaults& d) {
   write("pad_token_id", nullptr);  // the defaults of many families lie outside small vocabularies
   if (out_ != nullptr) {
     if (d.theta) write_rotary(a.rotary, *out_, d.theta_key);
+    if (d.share != 1) write("partial_rotary_factor", a.rotary.share);  // also 1, which is not the usual one
     return;
   }
   note_dropout(*in_,

@@ -212,6 +212,8 @@ TEST_F(TrainTest, evaluates_on_the_end_of_the_data) {
   const std::vector<Json> rows = train({"--validation-share", "0.2", "--evaluate-every", "6"});
   EXPECT_TRUE(rows[0].at("validation_loss").is_null());
   EXPECT_GT(rows[5].at("validation_loss"), rows[11].at("validation_loss"));
+  // The steps have chunks of the loss; the evaluation, which has no backward phase, says nothing of them.
+  EXPECT_EQ(run_program(with_options(arguments_, {"--validation-share", "0.2", "--loss-chunk", "4"})).error, "");
 }
 
 TEST_F(TrainTest, compares_two_runs_by_their_histories) {
