@@ -85,8 +85,8 @@ std::string fragmented(std::uint64_t inactive, const SnapshotSettings& settings)
   return found + " PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True or max_split_size_mb may avoid it.";
 }
 
-// Sets history_complete, incomplete_because and remarks of the report: whether the history is complete, and what was
-// left out of the file. Its other figures are already there.
+// Says in the report whether the history is complete, and what was left out of the file (history_complete,
+// incomplete_because, remarks). The other figures of the report must be there.
 void add_remarks(const Snapshot& snapshot, const MemoryHistory& history, const Lifetimes& lifetimes,
                  HistorySummary& summary) {
   MemoryReport& report = summary.report;
@@ -237,7 +237,7 @@ std::uint64_t live_blocks(const Segments& segments) {
   return live;
 }
 
-// A file of ours says what repeats, also where that is only one iteration.
+// A file of ours names its iterations, even if there is only one.
 std::vector<MemoryCycle> cycles_of(const Snapshot& snapshot, const MemoryHistory& history, const Lifetimes& lifetimes,
                                    const HistorySummary& summary, const Repetitions& annotated,
                                    const StopPoint& stop_point) {
@@ -254,7 +254,8 @@ bool is_in(const MemoryWindow& window, const MemoryCycle& cycle) {
   return window.begin.moment <= begin && end <= window.end.moment;
 }
 
-// When backward begins, or without one at the end of the iteration of the peak, where a run still has what it saved.
+// When backward begins; without backward, the end of the iteration with the peak, when the saved tensors are still
+// there.
 std::optional<BlockContents> block_of_iteration(const Snapshot& snapshot, const MemoryReport& report,
                                                 const Lifetimes& lifetimes, const StopPoint& stop_point) {
   const std::size_t moment = (report.before_backward ? *report.before_backward : report.contents).at.moment;
