@@ -91,7 +91,7 @@ void add_lines(ReportFile& file, std::string_view text) {
     try {
       add(file, parse_json(line));
     } catch (const JsonError& error) {
-      // A line that was being written has no end yet, and no row is valid JSON before its last character.
+      // An unfinished last line lacks its line break, and no row is valid JSON before its last character.
       if (end < text.size() || !error.is_cut_off()) throw_error("line {}: {}", number, error.what());
       file.is_truncated = true;
     } catch (const Error& error) {

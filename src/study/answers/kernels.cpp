@@ -345,7 +345,7 @@ struct InsideAttention {
   double flop_ratio() const { return product_flops / softmax_flops; }
 };
 
-// Above this share of the copy rate, bytes come from the cache. The copy rate itself varies by a few percent.
+// Above this share of the copy rate, bytes come from the cache: the measured copy rate varies by a few percent.
 constexpr double kCached = 1.1;
 
 void say_softmax_rate(StudyAnswer& answer, const Rows& rows) {

@@ -1,5 +1,5 @@
-// What plans a study: the machine, the models, the time that is left, and the parts so far; and how long command lines
-// take, roughly: from their operations, the bytes that attention moves, and the rates of the machine. A predicted time
+// Plans a study. Holds the machine, the models, the time that is left and the parts so far. Estimates the time of
+// command lines from their operations, the bytes that attention moves, and the rates of the machine. The estimate only
 // chooses rows; no result shows it.
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace ridgepoint::plan {
 
-// Memory that has no room for this many matrices of scores has none for a call that stores them.
+// A call that stores matrices of scores needs memory for this many of them.
 inline constexpr int kScoreMatricesOfMemory = 4;
 
 struct StudyIterations {
@@ -88,7 +88,7 @@ class Planner {
 
  private:
   bool fits(const StudyCommand& command) const;
-  // The rows of a command line as `planned_card_` would have them, by a command line that runs nothing.
+  // A command line that plans the same rows for `planned_card_` and runs nothing.
   std::optional<StudyCommand> planned(const StudyCommand& command) const;
 
   const StudyMachine& machine_;

@@ -187,8 +187,8 @@ std::optional<AllocatorSetting> recorded_setting(const SnapshotSettings& setting
   return allocator_setting(text);
 }
 
-// The memory that the recorded run could reserve, if a request failed: the free memory of the device too, or, if a
-// lower limit refused the request, at least the memory that was reserved before.
+// The memory that the recorded run could reserve, if a request failed: the reserved and the free memory, or, if a limit
+// below that refused the request, at least the reserved memory.
 void take_capacity(const MemoryReport& report, const RecordedRequests& requests, MemoryReplay& replay) {
   for (const OutOfMemoryEvent& failure : report.out_of_memory) {
     const std::uint64_t needed = segment_bytes(block_bytes(failure.requested_bytes));
