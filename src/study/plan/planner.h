@@ -77,8 +77,8 @@ class Planner {
 
   // Adds a part. The part has `share` of the limit (less kShareOfRanks if there are several ranks), and the time that
   // earlier parts left. Of each choice the part takes the first command line that fits into the time left and into the
-  // memory of a host. What is not taken is planned for a card instead, if there is one and the command can be
-  // planned. If nothing is planned, the part has the cheapest command line of its first choice in any case, unless that
+  // memory of a host. Other command lines are planned for a card instead, if there is a card and the command can be
+  // planned. If nothing is planned, the part always has the cheapest command line of its first choice, unless that
   // needs more ranks than there are.
   void add(StudyPart part, std::string title, double share, std::vector<Choice> choices);
   // Each command line is a choice.
