@@ -142,7 +142,7 @@ StudyAnswer mixed_precision(const PartRows& rows) {
                                           {{"dtype", "bf16"}}, {"mode", "context", "batch", "model.name"})) {
     const double saved = 1 - number_at(*low, kPeak) / number_at(*full, kPeak);
     if (!has(saved)) continue;
-    answer.add(StudyPart::memory_peaks, "{} x {}, {}: fp32 {}, bf16 {}: {:+.1f} %", text_at(*full, "model.name"),
+    answer.add(StudyPart::memory_peaks, "{}, {} tokens, {}: fp32 {}, bf16 {}: {:+.1f} %", text_at(*full, "model.name"),
                number_at(*full, "context"), text_at(*full, "mode"), bytes_at(*full, kPeak), bytes_at(*low, kPeak),
                -100 * saved);
     changes.push_back({saved, full, low});
@@ -150,7 +150,7 @@ StudyAnswer mixed_precision(const PartRows& rows) {
   if (changes.empty()) return unanswered(answer, StudyPart::memory_peaks);
   const auto [least, most] = std::ranges::minmax(changes, {}, &Change::saved);
   const auto where = [](const Change& change) {
-    return fmt::format("{} x {}, {}{}", text_at(*change.full, "model.name"), number_at(*change.full, "context"),
+    return fmt::format("{}, {} tokens, {}{}", text_at(*change.full, "model.name"), number_at(*change.full, "context"),
                        text_at(*change.full, "mode"), changed_parts(*change.full, *change.low));
   };
   if (least.saved == 0 && most.saved == 0) {
@@ -191,7 +191,7 @@ StudyAnswer residual(const PartRows& rows) {
     return unanswered(answer, StudyPart::memory_step);
   const double size = number_at(*row, "memory.residual_activation.bytes");
   const double elements = number_at(*row, "batch") * number_at(*row, "context") * number_at(*row, "model.d_model");
-  answer.say("It has {} ({} bytes): {}, for {} x {} x {} elements.", bytes(size), size,
+  answer.say("One activation has {} ({} bytes): {}, for {} x {} x {} elements.", bytes(size), size,
              text_at(*row, "memory.residual_activation.formula"), number_at(*row, "batch"), number_at(*row, "context"),
              number_at(*row, "model.d_model"));
   answer.add(StudyPart::memory_step, "{}: {} bytes for {} elements", workload(*row), size, elements);

@@ -59,7 +59,7 @@ StudyAnswer sums(const PartRows& rows) {
     answer.add(StudyPart::accumulation, "{}: {:.8f}, relative error {:.2g}", text_at(*row, "statement"),
                number_at(*row, "result"), number_at(*row, "relative_error"));
   }
-  answer.say("In fp32 it is {:.5f}, in fp16 {:.5f}. With fp16 terms and an fp32 sum it is {:.5f}.",
+  answer.say("In fp32 the sum is {:.5f}, in fp16 {:.5f}. With fp16 terms and an fp32 sum it is {:.5f}.",
              number_at(*full, "result"), number_at(*low, "result"), number_at(*mixed, "result"));
   answer.say(
       "The relative error is {:.2g} with fp16 terms and an fp16 sum, {:.2g} with the same terms and an fp32 sum, "

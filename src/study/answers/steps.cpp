@@ -210,9 +210,8 @@ StudyAnswer spread(const PartRows& rows) {
   if (!has_intervals) {
     answer.say("Some rows have too few iterations for an interval of their median.");
   } else {
-    answer.say("The 95 % interval that reaches furthest from its median ends {} {} it ({}, {}).",
-               percent(std::abs(reach)), reach < 0 ? "below" : "above", workload(*least_known),
-               text_at(*least_known, "mode"));
+    answer.say("The widest 95 % interval of a median ends {} {} the median ({}, {}).", percent(std::abs(reach)),
+               reach < 0 ? "below" : "above", workload(*least_known), text_at(*least_known, "mode"));
   }
   if (judged > 0) {
     answer.say("{}", doubtful == 0        ? fmt::format("All {} rows that were judged are steady.", judged)
