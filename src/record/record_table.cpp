@@ -188,7 +188,7 @@ std::optional<std::string> schedule_note(const Record& record) {
   const std::string into = format_bytes(static_cast<std::uint64_t>(record.fit_into_bytes.value_or(0)));
   std::string text = fmt::format("Fit into {}: ", into);
   if (schedule.problem) {
-    text += *schedule.problem + ".";
+    text = fmt::format("--fit-into: {}.", *schedule.problem);
   } else {
     text += fmt::format("{} ms; no schedule takes less than {} ms, {:.2f} % below.", format_ms(*schedule.ms),
                         format_ms(schedule.bound_ms.value_or(0)), 100 * schedule.gap.value_or(0));

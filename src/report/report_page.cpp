@@ -192,7 +192,7 @@ ReportFile read_report_file(const std::filesystem::path& path) {
   const std::filesystem::path whole = std::filesystem::absolute(path / "").parent_path();
   const std::filesystem::path source = is_folder ? train::History::path_in(whole) : whole;
   const bool is_history = source == train::History::path_in(source.parent_path());
-  const std::string text = read_file(source, kMaxFileBytes);
+  const std::string text = read_file(is_folder ? source : path, kMaxFileBytes);
   ReportFile file{
       .name = valid_utf8((is_history ? source.parent_path() : source).filename().string()), .records = {}, .rows = {}};
   try {

@@ -161,21 +161,21 @@ std::string advice_for(const OutOfMemoryEvent& failure, const SnapshotSettings& 
           : fmt::format(" The largest part held is {} ({}).", failure.held.categories.front().name,
                         format_bytes(failure.held.categories.front().bytes));
   if (!failure.device_free_bytes) {
-    return fmt::format("The file does not say what the device had free; the request needs a segment of {}.{}",
+    return fmt::format("The file does not say how much memory was free; the request needs a segment of {}.{}",
                        format_bytes(needed), largest);
   }
   if (*failure.device_free_bytes >= needed) {
     return fmt::format(
-        "The device had {} free, enough for the segment of {}: a limit below the device's memory refused it "
+        "The device had room for the segment of {}: a limit below the device's memory refused it "
         "(set_per_process_memory_fraction, a memory limit).{}",
-        format_bytes(*failure.device_free_bytes), format_bytes(needed), largest);
+        format_bytes(needed), largest);
   }
   const std::uint64_t missing = needed - *failure.device_free_bytes;
   if (missing <= inactive) {
     return fmt::format(
         "The segment of {} lacks {}, and {} is reserved and not active: expandable segments, or "
         "torch.cuda.empty_cache() "
-        "before it, may avoid it.{}",
+        "before the request, may avoid the failure.{}",
         format_bytes(needed), format_bytes(missing), format_bytes(inactive), largest);
   }
   return fmt::format(

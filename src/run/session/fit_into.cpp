@@ -196,7 +196,7 @@ class Fitter {
       if (buffer.persistent && !buffer.on_host) always += buffer.bytes;
     }
     return fmt::format(
-        "no schedule fits into {}: the least that was found reserves {}, with {} micro-batch{} and {} tokens of the "
+        "no schedule fits into {}: the smallest that was found reserves {}, with {} micro-batch{} and {} tokens of the "
         "loss at a time; {} of it are parameters, states and data, which every schedule holds. A smaller model, fewer "
         "trained parameters (--lora) or a smaller --context need less",
         format_bytes(memory_bytes_), format_bytes(choice.peak_bytes), choice.schedule.micro_batches,
