@@ -219,7 +219,7 @@ std::int64_t model_flops(Graph forward, const CompileOptions& options) {
   };
   if (!runs_backward(options.mode)) return flops_with(std::move(forward), 1);
   if (options.accumulate <= 3) return flops_with(std::move(forward), options.accumulate);
-  // Each micro-batch behind the first adds the same operations.
+  // Each further micro-batch has the same operations.
   const std::int64_t of_two = flops_with(forward, 2);
   const std::int64_t of_third = flops_with(std::move(forward), 3) - of_two;
   return checked_sum({of_two, checked_product({options.accumulate - 2, of_third}, kFlops)}, kFlops);

@@ -14,13 +14,13 @@ std::span<const Pass> pipeline();
 // The passes at the beginning of the list, from the forward graph to the training graph.
 std::span<const Pass> training_passes();
 
-// Runs `passes` up to options.until, except those in options.skip. Throws Error (usage) for an unknown name in either,
-// the errors of the passes, and those of verify() with the name of the pass. Without options.verify those of
-// verify_operands() after the last pass.
+// Runs `passes` up to options.until, except those in options.skip. Throws Error (usage) for an unknown pass name. Also
+// throws the errors of the passes, and with options.verify the errors of verify() after each pass, with the name of the
+// pass; without it, the errors of verify_operands() after the last pass.
 void run_passes(Graph& graph, std::span<const Pass> passes, const PassOptions& options);
 
-// Runs all passes, up to options.until. For a graph that has a backward phase already, runs only the passes after
-// training_passes(), and throws Error where the options need the others.
+// Runs all passes, up to options.until. If the graph already has a backward phase, runs only the passes after
+// training_passes(), and throws Error if the options need a training pass.
 Graph compile(Graph graph, const PassTarget& target, const CompileOptions& options);
 
 }  // namespace ridgepoint

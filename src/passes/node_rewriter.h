@@ -1,4 +1,4 @@
-// What the passes share that rewrite a graph node by node.
+// Shared by the passes that rewrite a graph node by node.
 #pragma once
 
 #include <algorithm>

@@ -58,9 +58,9 @@ class LowestGap {
     end_ = std::max(end_, placed.end);
     return offset;
   }
-  // The highest end of a block; the floor without one.
+  // The highest end of all placed blocks, or the floor if there are none.
   std::size_t end() const { return end_ > floor_ ? end_ : floor_; }
-  // The number of placed blocks that all calls of place() looked at or passed over.
+  // How many placed blocks all calls of place() have compared or skipped.
   std::uint64_t visits() const { return visits_; }
 
  private:
@@ -69,11 +69,11 @@ class LowestGap {
     std::size_t end;
     std::uint32_t first, last;
   };
-  // Blocks at the same offset stand in order of time, so that a group has few parts.
+  // Blocks at the same offset, in order of time.
   static std::pair<std::size_t, std::uint32_t> position(const Placed& placed) { return {placed.offset, placed.first}; }
   struct Group {
     std::vector<Placed> blocks;   // in order of position()
-    std::uint64_t parts = 0;      // in which one of them is live
+    std::uint64_t parts = 0;      // of the run, in which a block of the group is live
     std::size_t last_offset = 0;  // of the blocks
   };
 
@@ -128,8 +128,8 @@ class LowestGap {
   std::size_t floor_;
   std::size_t end_ = 0;
   std::uint64_t visits_ = 0;
-  // In order of offset. A block is inserted without moving those of other groups, and looks only at groups that are
-  // live beside it.
+  // In order of offset. A new block moves only the blocks of its own group, and is compared only with groups that are
+  // live in the same parts of the run.
   std::vector<Group> placed_;
 };
 
@@ -189,8 +189,8 @@ class Packer {
 
   bool is_done() const { return best_.bytes == lower_bound_ || visits_ >= kMostVisits; }
 
-  // Places all movable blocks in the given order and keeps the packing if it is the best. Gives up as soon as it is
-  // not. Returns the block that could not be placed within the best size.
+  // Places all movable blocks in the given order and keeps the packing if it is the smallest so far. Returns the first
+  // block that ends above the smallest packing; the attempt stops there.
   std::optional<std::uint32_t> attempt(const Order& order) {
     LowestGap gaps(lifetimes_, live_.size(), floor_);
     std::vector<std::size_t> offsets = best_.offsets;
@@ -214,7 +214,7 @@ class Packer {
     Order order = best_order_;
     for (int round = 0; round < kMostRounds && !is_done(); ++round) {
       const std::optional<std::uint32_t> obstacle = attempt(order);
-      if (!obstacle) continue;  // a better packing; the next attempt finds the block that is in the way of a better one
+      if (!obstacle) continue;  // a smaller packing; the next attempt finds the block that prevents an even smaller one
       const auto at = std::ranges::find(order, *obstacle);
       std::rotate(order.begin(), at, at + 1);
     }
@@ -230,7 +230,7 @@ class Packer {
   std::uint64_t visits_ = 0;
 };
 
-// One block in place of those of a group.
+// One block that stands for the blocks of a group.
 Lifetime joined(const std::vector<Lifetime>& lifetimes, const std::vector<std::uint32_t>& group) {
   Lifetime all = lifetimes[group.front()];
   all.bytes = 0;

@@ -16,7 +16,8 @@ struct Packing {
 };
 
 // Packs blocks of memory with known lifetimes into one range of addresses, as small as it can (dynamic storage
-// allocation, offline). The smallest range is NP-hard to find; the lower bound of any is the most live bytes.
+// allocation, offline). Finding the smallest range is NP-hard. No range is smaller than the most bytes that are live at
+// once.
 //
 // Blocks that are live at the same step do not overlap. The same lifetimes give the same packing on every machine; the
 // work is bounded by a count, not by a time. Sums of all bytes must not overflow.
@@ -28,11 +29,11 @@ struct Arena {
   std::size_t bytes = 0;                  // of the whole arena
 };
 
-// Indices of lifetimes whose blocks lie one behind another, in this order. No lifetime is in two of them.
+// Indices of lifetimes whose blocks are neighbours in memory, in this order. A lifetime is in one group at most.
 using AdjacentBlocks = std::vector<std::vector<std::uint32_t>>;
 
-// The buffers of each all_reduce whose tensors fill buffers of their own, one group for each type of elements, so that
-// they are sent as one. The buffers of a group are kept from the first one's allocation to the last one's release.
+// For each all_reduce and dtype, the buffers that its tensors fill: as neighbours they travel as one message. All
+// buffers of a group are live from the first allocation in the group to the last release.
 AdjacentBlocks blocks_of_sums(const Graph& graph, const ExecutionPlan& plan);
 
 // Packs the lifetimes. Blocks that are live at the same step do not overlap.

@@ -87,10 +87,10 @@ bool reads_elements_first(const Graph& graph, const Node& node, Value target, st
 }
 
 // Whether the result of a node, which has storage of its own, may take over the storage `target` of operands that
-// nothing else reads: its op donates them (ops/rule.h), or it is elementwise or fused and its kernel reads each element
-// of them before it writes the element of the result at the same place. A node of several results may not: where a
-// fused body does not compile, its ops run one by one, and would write one result before they read for the next.
-// `layouts` are those of all values.
+// nothing else reads. It may if its op donates these operands (ops/rule.h), or if it is elementwise or fused and its
+// kernel reads each of their elements before it writes the element of the result at the same place. A node with several
+// results may not: if NVRTC rejects its body, the ops run one by one, and would write one result before they read the
+// operands of the next. `layouts` are those of all values.
 bool can_take_over(const Graph& graph, const Node& node, Value target, std::span<const ValueLayout> layouts) {
   if (node.outputs.size() != 1) return false;
   if (rule(node.op).donations != nullptr) return can_write_over(node, 0, target, layouts);
@@ -136,8 +136,8 @@ class Planner {
     for (const Output& output : graph_.outputs()) last_reader_[layouts_[output.value.id].root.id] = {};
   }
 
-  // Collectives and transfers still read their operands while later nodes run, so that none of these may take over
-  // their storage.
+  // Collectives and transfers still read their operands while later nodes run, so no later node may take over that
+  // storage.
   void protect_operands_of_collectives() {
     for (const NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
@@ -170,7 +170,7 @@ class Planner {
   }
 
   void make_steps() {
-    Phase before_optimizer = Phase::optimizer;  // of the last step before it
+    Phase before_optimizer = Phase::optimizer;  // of the last step of another phase
     for (const NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
       if (!launches(node.op)) continue;
@@ -255,8 +255,8 @@ class Planner {
     return {};
   }
 
-  // A collective writes its results over its operands in any case: there are as many bytes of them as of gradients. An
-  // optimizer does so where its states were copied from the host.
+  // A collective always writes its results over its operands, which take as much memory as the gradients. An optimizer
+  // does so if its states were copied from the host.
   Value storage_of_donated(const Node& node, Value result, NodeId reader) const {
     const auto index = static_cast<std::size_t>(std::ranges::find(node.outputs, result) - node.outputs.begin());
     const std::size_t donated = donated_operand(node, index);
@@ -274,7 +274,7 @@ class Planner {
     }
   }
 
-  // For each collective, finds the step that waits for it. collective_ends_ has that step, or the last one.
+  // Finds the step that waits for each collective, or the last step if none does (collective_ends_).
   void find_waits() {
     collective_ends_.assign(plan_.steps.size(), kNever);
     std::vector<std::vector<std::size_t>> reads(plan_.buffers.size()), writes(plan_.buffers.size());  // by collectives
@@ -302,7 +302,8 @@ class Planner {
     plan_.waits_at_end = running_;
   }
 
-  // The launch of step `next` begins after those of its class have ended that may not have so many behind them.
+  // A class of launches may have only so many under way: the launch of step `next` waits for the older ones of its
+  // class.
   void wait_for_overdue(std::size_t next) {
     const auto class_of = [&](std::size_t step) { return op_class(graph_.node(plan_.steps[step].node).op); };
     std::vector<std::size_t> overdue;
@@ -324,8 +325,8 @@ class Planner {
     wait_for(exposed, next);
   }
 
-  // `earlier` have an operand or result of step `waiting`. Other steps may still have to wait for a collective for
-  // which an update waits by itself.
+  // Step `waiting` waits for the steps that use one of its operands or results. An update beside others waits for
+  // collectives by itself, so other steps may still have to wait for them.
   void wait_for_operand(std::vector<std::size_t>& earlier, std::size_t waiting) {
     if (!graph_.node(plan_.steps[waiting].node).attributes.get_or(kBeside, false)) return wait_for(earlier, waiting);
     std::vector<std::size_t>& own = plan_.steps[waiting].own_waits;
@@ -340,7 +341,8 @@ class Planner {
     wait_for(others, waiting);
   }
 
-  // Step `waiting` waits for those of the collectives that still run, and with an update for those of its own.
+  // Step `waiting` waits for the collectives in the list that still run. An update among them ends the collectives for
+  // which it waits.
   void wait_for(std::vector<std::size_t>& collectives, std::size_t waiting) {
     for (const std::size_t collective : std::exchange(collectives, {})) {
       if (std::erase(running_, collective) == 0) continue;
@@ -424,7 +426,7 @@ class Planner {
         if (saved) plan_.buffers[id].category = MemoryCategory::activation;
       }
     }
-    // Parameters that ranks divide, while a rank has the whole; and what lies on the host, while the device has it.
+    // Divided parameters while this rank has the whole, and tensors of the host while the device has a copy.
     for (const NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
       const bool gathers = node.op == Op::all_gather && !is_gather_of(node, Gather::tokens);

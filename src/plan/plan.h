@@ -24,7 +24,7 @@ struct Buffer {
   bool persistent = false;  // an input, or on the host: allocated as long as the program exists
   bool output = false;      // an output: freed when the next run begins
   bool on_host = false;     // in the memory of the host: an input, or what a transfer leaves there
-  bool on_disk = false;     // of an input on the host: in a file instead of the host's memory
+  bool on_disk = false;     // an input on the host that is in a file instead of the host's memory
 };
 
 struct Operand {
@@ -34,9 +34,9 @@ struct Operand {
 };
 
 // One launch. Buffers in `allocate` are allocated before it, those in `release` are freed after it. A collective or
-// transfer runs beside the launches that follow it: its buffers stay allocated until the first step that reads its
-// results, or that writes over its operands, which waits for it. For an exposed one (ops/collectives.h) the next launch
-// waits. An update beside others waits for collectives by itself, so that the launches behind it do not.
+// transfer runs beside the launches that follow it. The first step that reads its results or writes over its operands
+// waits for it, and its buffers stay allocated until then. If it is exposed (ops/collectives.h), the next launch waits.
+// An update beside others waits for collectives by itself, so the launches after it do not wait.
 struct PlanStep {
   NodeId node;
   std::vector<Operand> inputs;
@@ -44,23 +44,23 @@ struct PlanStep {
   std::vector<BufferId> allocate;
   std::vector<BufferId> release;
   std::vector<std::size_t> waits;  // earlier steps with one of those that must have ended before this launch
-  // Of an update beside others: the collectives that must have ended before it alone.
+  // Of an update beside others: the collectives for which it alone waits.
   std::vector<std::size_t> own_waits;
-  // To which its time and its memory count: that of the node; of an update beside others, that of the last
-  // step before it that is not of the optimizer.
+  // The phase that its time and memory count to: the phase of the node. An update that runs beside backward counts to
+  // the last phase before the optimizer.
   Phase phase = Phase::forward;
 };
 
-// What lies in a file begins at a multiple of a block, and is copied by way of the host's memory in pieces, of which
-// two in each direction are under way.
+// Tensors in a file begin at multiples of a block. They are copied in pieces through the host's memory, two pieces at a
+// time in each direction.
 inline constexpr std::size_t kFileBlockBytes = 4096;
 inline constexpr std::size_t kStagingPieceBytes = std::size_t{8} << 20;
 inline constexpr std::size_t kStagingPieces = 2;
 inline constexpr std::size_t kStagingBytes = 2 * kStagingPieces * kStagingPieceBytes;
 
-// Where each buffer that lies in a range of the host's memory, or in a file, begins in it, by id, and the size of the
-// range. What a run leaves on the host shares the memory with what the run leaves there at other times. With a file,
-// the memory begins with that for its pieces. Tensors that are copied together follow each other in the file.
+// The offset of each buffer, by id, in a range of the host's memory or in a file, and the size of the range. Buffers
+// that are live at different times may share memory. If there is a file, the range begins with the memory for its
+// pieces. In the file, tensors that are copied together are neighbours.
 struct Placement {
   std::vector<std::size_t> offset_bytes;
   std::size_t bytes = 0;
@@ -77,9 +77,9 @@ struct ExecutionPlan {
 };
 
 struct PlanOptions {
-  // A result takes over the storage of an operand that nothing reads afterwards, where its kernel allows it:
-  // its op donates the operand, or it reads each element before it writes that of the result. Then a buffer holds
-  // several values, one after another. Products with an addend and embedding_backward_add do so in any case.
+  // Buffer reuse: a result takes over the storage of an operand that nothing reads afterwards, if its op donates the
+  // operand or its kernel reads each element before it writes the same element of the result. A buffer then holds
+  // several values, one after another. Products with an addend and embedding_backward_add always write in place.
   bool takes_over = false;
 };
 

@@ -54,7 +54,7 @@ class Accountant {
     return node.phase == Phase::forward ? block_index(node) : kOutside;
   }
 
-  // Notes in which block the run is. Outside of blocks it notes how many have saved values that are not read yet.
+  // Notes the block that runs. Outside of blocks, notes how many blocks have saved values that are not read yet.
   void enter(const Node& node) {
     own_ = node.phase == Phase::optimizer ? kOutside : block_index(node);
     switch (node.phase) {

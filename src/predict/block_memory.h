@@ -1,7 +1,6 @@
-// What the blocks of a model need of a run's live memory under a checkpoint policy, taken from a run in which all have
-// it. What a block saves, and what is live only while it runs, depends on its own policy alone, so the live memory of
-// any assignment of policies follows without a plan of it.
-// Also what the policy recomputes in each block.
+// The live memory of each block of a model, and its recomputation, under a checkpoint policy. The figures come from a
+// plan in which all blocks have the policy. The memory that a block saves, or needs while it runs, depends only on its
+// own policy. So the live memory of any assignment of policies follows without a plan of the assignment.
 #pragma once
 
 #include <cstddef>
@@ -18,31 +17,30 @@ namespace ridgepoint {
 
 // Bytes after 512-byte rounding. `blocks` are in the order in which they run forward; backward runs the other way.
 struct BlockMemory {
-  // By block: the bytes that its forward phase allocated and that stay live until the backward of the next block
-  // begins.
+  // By block: the bytes that its forward phase allocates and that are live until backward of the next block begins.
   std::vector<std::size_t> saved_bytes;
-  // The same from then until the backward of the block itself begins: the next block has read the result.
+  // The same, until backward of the block itself begins: the next block has then read the result.
   std::vector<std::size_t> kept_bytes;
-  // By block: the most that is live while it runs, forward or backward, except what the forward phases of other blocks
-  // have allocated.
+  // By block: the most live bytes while it runs, forward or backward, without the bytes that forward phases of other
+  // blocks allocated.
   std::vector<std::size_t> running_bytes;
-  // At index i: the most that is live outside of blocks while the first i of them have saved their values, except what
-  // the forward phases of blocks have allocated.
+  // At index i: the most live bytes outside of blocks while the first i blocks have saved their values, without the
+  // bytes that forward phases of blocks allocated.
   std::vector<std::size_t> outside_bytes;
 };
 
 // `trace` has the allocations of one run of the graph, the inputs included.
 BlockMemory block_memory_of(const Graph& graph, std::span<const std::string> blocks, const MemoryTrace& trace);
 
-// The most live bytes of a run in which block i has the policy choice[i], an index into `policies`. No allocator can
-// reserve less where blocks run one after another.
+// The most live bytes of a run in which block i has the policy choice[i], an index into `policies`. If blocks run one
+// after another, no allocator can reserve less.
 std::size_t live_bytes(std::span<const BlockMemory> policies, std::span<const std::uint8_t> choice);
 
 // Operations and bytes of one run. Throws Error on overflow of 64 bits.
 Cost recomputation(const Graph& graph);
 
-// By block: the time of its recomputation, in bytes. An op takes as long as its bytes, or as its operations at
-// `flops_per_byte` (the arithmetic rate over the memory rate), whichever is longer.
+// By block: the time of its recomputation, counted in bytes: for each op the larger of its bytes and its operations /
+// `flops_per_byte` (the arithmetic rate over the memory rate).
 std::vector<double> recompute_cost_by_block(const Graph& graph, std::span<const std::string> blocks,
                                             double flops_per_byte);
 

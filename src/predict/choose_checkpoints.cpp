@@ -1,6 +1,6 @@
-// The search. Blocks cost and save the same whatever the others do, so one plan for each policy gives what every
-// assignment recomputes and how much of it is live at once (block_memory.h). Assignments that need more live bytes than
-// there are cannot fit. Of the others, forecasts with the allocator find the cheapest that fits.
+// The search. The cost and the saved bytes of a block do not depend on other blocks. So one plan for each policy gives
+// the recomputation and the live bytes of every assignment (block_memory.h). Assignments with more live bytes than the
+// memory cannot fit. Among the others, forecasts with the allocator find the cheapest one that fits.
 #include "predict/choose_checkpoints.h"
 
 #include <fmt/format.h>
@@ -23,12 +23,12 @@ namespace {
 
 constexpr std::array kPolicies = {Checkpoint::none, Checkpoint::attention, Checkpoint::selective, Checkpoint::block};
 
-// Up to this many assignments, all are candidates. Above, only assignments are in which no block recomputes more than
-// an earlier block, whose saved values are live longer. If there are more ordered assignments than the second limit,
-// consecutive blocks share a policy.
+// If there are at most this many assignments, all are candidates. Otherwise only ordered ones are, in which no block
+// recomputes more than an earlier block, because the values of an earlier block are live longer. If there are more
+// ordered assignments than the second limit, consecutive blocks share a policy.
 constexpr std::size_t kMostAssignments = 4096;
 constexpr std::size_t kMostOrderedAssignments = 200'000;
-// The nodes of all plans that are forecast to improve on an assignment that fits: a second or two of planning.
+// The most nodes of all plans that try to improve on an assignment that fits: a second or two of planning.
 constexpr std::size_t kMostPlannedNodes = 100'000;
 
 // A policy in all blocks.
@@ -50,7 +50,7 @@ bool dominates(const UniformPolicy& a, const UniformPolicy& b) {
          is_nowhere_above(a.memory.running_bytes, b.memory.running_bytes);
 }
 
-// The policies of the blocks, as indices, and what the models of cost and memory say about them.
+// The policies of the blocks, as indices, with their modelled cost and live bytes.
 struct Assignment {
   std::vector<std::uint8_t> policies;
   double cost = 0;
@@ -125,7 +125,7 @@ class Search {
     std::size_t reserved_bytes;
   };
 
-  // Whether the run fits. Keeps the cheapest plan that does, and the one that comes nearest to it.
+  // Whether the run fits. Keeps the cheapest plan that fits, and the plan that comes nearest to fitting.
   bool attempt(const ProgramPlan& plan, const BlockCheckpoints& blocks, double cost) {
     planned_nodes_ += plan.graph().order().size();
     const ForecastOptions options{.stop_point = problem_.stop_point};
@@ -153,7 +153,7 @@ class Search {
     return blocks;
   }
 
-  // What the policy costs in all blocks.
+  // The cost of the policy in all blocks.
   double add_policy(Checkpoint policy, const ProgramPlan& plan) {
     // A training forward recomputes nothing; the backward that follows it does.
     const ProgramPlan backward =
@@ -178,7 +178,7 @@ class Search {
     policies_ = std::move(kept);
   }
 
-  // Those whose live bytes are not too many, the cheapest first.
+  // The assignments whose live bytes fit, the cheapest first.
   void make_assignments() {
     std::vector<BlockMemory> memory;
     for (const UniformPolicy& policy : policies_) memory.push_back(policy.memory);
@@ -199,8 +199,8 @@ class Search {
     std::ranges::sort(assignments_, {}, [](const Assignment& m) { return std::tie(m.cost, m.live_bytes, m.policies); });
   }
 
-  // Looks at assignments that need fewer live bytes than every cheaper one. Finds the cheapest of them that fits by
-  // bisection, as if every dearer one fitted too. The result is near the first, because an allocator needs little more
+  // Looks only at assignments with fewer live bytes than every cheaper one. Finds the cheapest that fits by bisection,
+  // as if every dearer one fitted too. The result is near the first of them, because an allocator needs little more
   // than the live bytes.
   void narrow() {
     std::vector<Assignment*> falling;
@@ -223,7 +223,7 @@ class Search {
     }
   }
 
-  // Tries assignments that are cheaper than the best, the one with the fewest live bytes first.
+  // Tries assignments that are cheaper than the best one, in order of their live bytes.
   void improve() {
     for (planned_nodes_ = 0; planned_nodes_ < kMostPlannedNodes;) {
       Assignment* next = nullptr;

@@ -17,7 +17,7 @@ struct CheckpointChoice {
   BlockCheckpoints blocks;  // by name; a block that saves every activation has no entry
   // The policies of the blocks in the order in which they run: "20 block + 12 none". "none" without blocks.
   std::string description;
-  // If not even the least memory that was found fits, the plan is that one.
+  // If nothing fits, this is the plan with the least memory that was found.
   bool fits = true;
   // The share of the recomputation that a better choice might avoid: 0 where none is better.
   double gap = 0;

@@ -16,11 +16,11 @@ namespace {
 // The sizes of buckets that are tried, by factors of two.
 constexpr std::int64_t kLeastBucketBytes = std::int64_t{1} << 20;
 constexpr std::int64_t kMostBucketBytes = std::int64_t{512} << 20;
-// Predicted times that are nearer to each other are no reason to prefer a size.
+// A size is not preferred for a predicted time that is shorter by less than this.
 constexpr double kAlike = 0.005;
 
-// Smaller is better. Without predicted times, what fits is not told apart by its memory. Sums of the same times in
-// another order differ by less than a nanosecond.
+// Smaller is better. Without predicted times, trials that fit are equal, whatever their memory. Sums of the same times
+// in another order differ by less than a nanosecond.
 auto order_of(const ParallelTrial& trial) {
   const bool compares_memory = !trial.fits || trial.ms.has_value();
   constexpr double kNsPerMs = 1e6;
@@ -84,7 +84,7 @@ class ParallelSearch {
 
   const ParallelTrial& best() const { return *std::ranges::min_element(trials_, {}, order_of); }
 
-  // The best, or where sizes of buckets are chosen, one that is as good and nearer to the usual size.
+  // The best trial. If sizes of buckets are chosen, an equally good trial with a size nearer to the usual one.
   const ParallelTrial& chosen() const {
     const ParallelTrial* nearest = &best();
     if (!chooses_bucket_ || !best().fits || !best().ms) return *nearest;

@@ -1,5 +1,5 @@
-// How ranks divide a run where its options leave that open: the sharding and the size of buckets with which an
-// iteration takes least time within a memory (docs/parallel.md).
+// Chooses the sharding and the size of buckets with which an iteration takes the least time within a memory (--shard
+// auto, bucket=auto; docs/parallel.md).
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace ridgepoint {
 
-// A sharding and a size of buckets, and what a run with them takes.
+// A sharding and a size of buckets, with the memory and time of a run.
 struct ParallelTrial {
   Sharding shard = Sharding::none;
   std::int64_t bucket_bytes = kBucketBytes;

@@ -48,7 +48,7 @@ PeakSection describe_peaks(const std::vector<PhaseMemory>& phases) {
 
 constexpr std::int64_t kMostIterations = 100;  // two or three are usual
 
-// Keeps the highest peak of each phase: one iteration may take more than the next.
+// Keeps the highest peak of each phase, because iterations may differ.
 void keep_highest(std::vector<PhaseMemory>& phases, std::vector<PhaseMemory> found) {
   for (PhaseMemory& memory : found) {
     const auto kept = std::ranges::find(phases, memory.phase, &PhaseMemory::phase);
@@ -119,7 +119,8 @@ Forecaster forecaster_of(const ProgramPlan& plan, const ForecastOptions& options
 }
 
 MemoryForecast limited_forecast(const Forecaster& forecast, const MemoryForecast& unlimited, std::size_t memory_bytes) {
-  // Without a limit the allocator may reserve more than it needs, so only a forecast with the limit decides.
+  // Without a limit the allocator may reserve more than it needs, so only a forecast with the limit says whether the
+  // run fits.
   return unlimited.use.peak_reserved_bytes <= memory_bytes ? unlimited : forecast(memory_bytes);
 }
 

@@ -1,5 +1,5 @@
-// Predicts the memory of a run: a null device executes the plan with the same executor and allocator, and computes
-// nothing. The real device supplies outlines of its kernels (their workspaces); a device without outlines makes each
+// Predicts the memory of a run: a null device executes the plan with the same executor and allocator, but computes
+// nothing. The real device supplies the workspaces of its kernels (outlines); a device without outlines makes each
 // kernel once and drops it.
 #pragma once
 
@@ -26,8 +26,8 @@ struct MemoryForecast {
   std::vector<PhaseMemory> phases = {};        // see Program; of a forecast, the highest peaks of its iterations
 };
 
-// Fills the fields of a record with the peaks, the memory before backward and the lower bound. A memory or bound of 0
-// is not known. A record with a section for peaks also gets the peaks of the phases.
+// Fills the peaks, the memory before backward and the lower bound of a record. 0 stands for an unknown figure. If the
+// record has a section for peaks, fills the peaks of the phases, too.
 void record_memory(Record& record, const MemoryForecast& found);
 
 // The memory that a run may take.
@@ -38,13 +38,13 @@ struct MemoryLimit {
   std::size_t bytes() const { return capacity_bytes ? static_cast<std::size_t>(*capacity_bytes) : SIZE_MAX; }
 };
 
-// What a program has found, to compare with its forecast.
+// The measured memory of a program, to compare with its forecast.
 MemoryForecast memory_of(const Program& program);
 
 struct ForecastOptions {
   std::optional<std::size_t> memory_bytes = {};  // of the device; empty: unlimited
-  // Of the run. The free blocks that one leaves decide how the next one uses them, until they repeat. Empty: until they
-  // repeat.
+  // The iterations of the run. The free blocks that one iteration leaves change the next, until iterations repeat.
+  // Empty: until they repeat.
   std::optional<std::int64_t> iterations = {};
   std::int64_t warmup = 0;  // the first iterations, which have no part in the peaks
   StopPoint stop_point = {};
@@ -54,10 +54,10 @@ struct ForecastOptions {
 // Throws OutOfMemory, which names the place in the program, if the memory is not enough.
 MemoryForecast forecast_memory(const ProgramPlan& plan, const ForecastOptions& options = {});
 
-// Predicts with so much memory, or without a limit. Throws OutOfMemory if it is not enough.
+// Predicts with this much memory, or without a limit. Throws OutOfMemory if it is not enough.
 using Forecaster = std::function<MemoryForecast(std::optional<std::size_t> memory_bytes)>;
 
-// forecast_memory() of a plan, which must outlive the result, with other memory than in `options`.
+// forecast_memory() of a plan with another memory than in `options`. The plan must outlive the result.
 Forecaster forecaster_of(const ProgramPlan& plan, const ForecastOptions& options = {});
 
 // The forecast of a run that has this much memory. `unlimited` is the forecast without a limit: the allocator may then
@@ -67,11 +67,11 @@ MemoryForecast limited_forecast(const Forecaster& forecast, const MemoryForecast
 std::optional<MemoryForecast> forecast_within(const Forecaster& forecast, const MemoryForecast& unlimited,
                                               std::size_t memory_bytes);
 
-// The memory that a program could allocate on the device now: the total or the limit, less what others use.
+// The memory that a program can allocate on the device now: the total or the limit, less the memory in use.
 std::size_t available_memory_bytes(const Device& device);
 
-// The forecast with so much memory, which is available on the plan's device. `forecast` is the one without a limit, and
-// `options` are the options of that forecast. Throws OutOfMemory, which names the device, if the memory is not enough.
+// The forecast with the memory that is available on the plan's device. `forecast` was made without a limit, with
+// `options`. Throws OutOfMemory, which names the device, if the memory is not enough.
 MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forecast, std::size_t available_bytes,
                             const ForecastOptions& options = {});
 

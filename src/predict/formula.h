@@ -10,17 +10,17 @@
 
 namespace ridgepoint {
 
-// What symbols stand for. A label may also be on a dimension of another size, such as D on the width of all heads of
-// keys, or F on that of two joined matrices.
+// The sizes of the symbols. A dimension may have a label and another size: D on the width of all key heads, F on the
+// width of two joined matrices.
 using SymbolSizes = std::map<char, std::int64_t>;
 SymbolSizes symbol_sizes(const WorkloadDescription& workload);
 
 // "B H S S"; a dimension without a symbol is its size.
 std::string shape_in_symbols(const Shape& shape);
 
-// The bytes of a tensor: "4 B H S^2". Equal symbols are a power; sizes of 1 are left out, T (tokens) is B S, and d (the
-// width of a head) is D / H. A dimension of another size than its symbol is a multiple of the symbol, or a number, as
-// is one of a symbol without a size. Without `sizes`, every label is a symbol.
+// The bytes of a tensor: "4 B H S^2". Equal symbols become a power, sizes of 1 are left out, T (tokens) is B S, and d
+// (the width of a head) is D / H. If a dimension has another size than its symbol, or the symbol has no size, it is a
+// multiple of the symbol or a number. Without `sizes`, every label is a symbol.
 std::string bytes_formula(const TensorType& type, const SymbolSizes& sizes = {});
 
 }  // namespace ridgepoint

@@ -96,7 +96,7 @@ std::string mask_cell(const Record& record) {
   return call(record).causal ? (*call(record).causal ? "causal" : "not causal") : nothing();
 }
 
-// With momentum and weight decay where they are not as the optimizer comes.
+// With momentum and weight decay, unless they have the optimizer's usual values.
 std::string optimizer_cell(const Record& record) {
   if (!record.optimizer || is_attention_call(record)) return nothing();
   const double usual = OptimizerOptions{.kind = *record.optimizer}.find("weight_decay").value_or(0);
@@ -233,7 +233,7 @@ std::string predicted_error_cell(const Record& record) {
   return section.predicted_error ? fmt::format("{:.0f}%", *section.predicted_error * 100) : "not measured";
 }
 
-// The names that options take, where the type of the member does not say them.
+// The names that options take, if the type of the member does not list them.
 using Names = std::vector<std::string_view>;
 Names device_kinds() { return {"cpu", "cuda", "reference", "null"}; }
 Names false_and_true() { return {"false", "true"}; }
@@ -273,7 +273,7 @@ constexpr Measure::Of kModels = kRun | kPlanned;
 constexpr Measure::Of kCalls = Measure::bit(Experiment::attention);
 constexpr Measure::Of kRunOrCall = kRun | kCalls;
 
-// Functions of a record whose bodies name its sections as the rows do.
+// Functions of a record; their bodies name its sections as the rows do.
 #define RIDGEPOINT_TEXT_OF(member)                     \
   [](Kind kind, const Record& record) -> std::string { \
     RIDGEPOINT_SECTIONS(record)                        \
@@ -323,7 +323,7 @@ constexpr Measure kMeasures[] = {
 #undef RIDGEPOINT_STATISTICS
 #undef RIDGEPOINT_COLUMN
 
-// What an entry of "name=value,name" has behind that name, which may be nothing.
+// The value of an entry of "name=value,name", which may be empty.
 std::optional<std::string_view> entry_of(std::string_view entries, std::string_view name) {
   while (!entries.empty()) {
     const std::string_view entry = entries.substr(0, entries.find(','));

@@ -1,4 +1,4 @@
-// What commands, tables, matching, the page and the documentation know of the fields of a record: a Setting for each
+// Describes the fields of a record for commands, tables, matching, the page and the documentation: a Setting for each
 // row of settings.def, a Measure for each row of measures.def.
 #pragma once
 
@@ -17,9 +17,9 @@ namespace ridgepoint {
 
 inline constexpr std::string_view kNothing = "-";  // a cell without a value
 
-// How the values of a field are written. A size is a whole number of which 0 says that there is none; an amount is
-// written with three digits and a prefix; an error is a small number. Only numbers, shares, errors and signed bytes, a
-// difference of sizes, may be below 0.
+// How the values of a field are written. A size is a whole number, and 0 stands for none. An amount is written with
+// three digits and a prefix. An error is a small number. Only numbers, shares, errors and signed bytes (a difference of
+// sizes) may be below 0.
 enum class Kind : std::uint8_t {
   text,
   count,
@@ -62,7 +62,7 @@ struct Word {
 
 // What a run was asked for.
 struct Setting {
-  // Where tables have it. In the columns, where it varies, and in the summary line above them, where it does not.
+  // Where tables show it: in the columns if it varies, otherwise in the summary line above them.
   enum class Where : std::uint8_t { columns_and_summary, columns, summary, files };
 
   std::string_view path;           // in JSON and CSV; empty: another row has the field
@@ -108,7 +108,7 @@ const Setting& setting_of_option(std::string_view name);
 
 // The value that another name of it stands for ("bf16" for "bfloat16"); else the name itself.
 std::string_view usual_value(const Setting& setting, std::string_view name);
-// What an option of another program is called here: "context" for "seq-len". For "fsdp" also its value.
+// The name here of another program's option: "context" for "seq-len". For "fsdp" also its value.
 struct UsualOption {
   std::string_view name, value = {};
 };
@@ -140,17 +140,17 @@ std::span<const Measure> record_measures();
 bool concerns(const Measure& measure, const Record& record);
 // The names that --columns accepts in a command: of the figures that its records have.
 std::vector<std::string_view> column_names(Experiment experiment);
-// Whether values of the kind are sizes, times or rates, which no run can have below 0.
+// Whether values of the kind are sizes, times or rates, which are never below 0.
 bool is_never_negative(Kind kind);
 
 // The setting of that heading, path or option, whatever the dashes, underscores and blanks; null if there is none.
 const Setting* find_setting(std::string_view name);
-// The record whose cell stands for all where the setting does not vary: the first, or the first that has a value.
+// If the setting does not vary, the record whose cell stands for all: the first, or the first with a value.
 const Record& representative(const Setting& setting, std::span<const Record> records);
 bool varies(std::span<const Record> records, const Setting& setting);
 // Whether the record has no value of the setting, or the one that a summary line leaves out.
 bool is_usual(const Record& record, const Setting& setting);
-// Whether the setting says nothing that the setting which it follows does not say, in any of the records.
+// Whether the setting only repeats the setting that it follows, in all records.
 bool is_implied(std::span<const Record> records, const Setting& setting);
 
 // Whether the record is of one call of attention, not of a model.
@@ -162,7 +162,7 @@ bool is_preset(const Record& record);
 std::string bytes_cell(const std::optional<std::int64_t>& bytes);
 // The same of the size of a bucket, or the word for it.
 std::string bucket_bytes_cell(std::int64_t bytes);
-// Whether a verdict is on all times of a row (its cause, or the number of samples), not on the samples alone that were
+// Whether a verdict concerns all times of a row (its cause, or the number of samples), not only the samples that were
 // judged.
 constexpr bool is_of_whole_row(TimingVerdict verdict) {
   return verdict == TimingVerdict::throttled || verdict == TimingVerdict::disturbed ||

@@ -1,5 +1,5 @@
-// The fields of a record by their paths, from settings.def and measures.def. What writes and reads records derives from
-// visit_fields(), so a new field is a member of record.h and a row.
+// The fields of a record by their paths, from settings.def and measures.def. Writers and readers of records use
+// visit_fields(), so a new field needs only a member in record.h and a row.
 #pragma once
 
 #include <optional>

@@ -168,7 +168,8 @@ void check_schema(std::int64_t schema) {
                 kRecordSchema);
 }
 
-// Throws Error for times that no run has, because readers take some figures from the samples and others from these.
+// Throws Error for statistics that no samples have, because readers take some figures from the samples and others from
+// the statistics.
 void check_samples(const Statistics& ms, std::string_view name) {
   if (ms.samples.empty() || std::ranges::any_of(ms.samples, [](double sample) { return std::isnan(sample); })) return;
   const auto [least, most] = std::ranges::minmax(ms.samples);
@@ -199,7 +200,7 @@ Record decode_record(Json& json) {
     }
     if (field == "schema") check_schema(record.schema);
   });
-  // Records of schemas without it have 0.
+  // A record of an older schema has 0.
   if (record.model.kv_heads == 0) record.model.kv_heads = record.model.heads;
   const bool is_call = record.experiment == Experiment::attention;
   if (is_call) record.training_step.reset();

@@ -25,7 +25,7 @@ constexpr std::size_t kLeastColumns = 24, kMostColumns = 100;
 constexpr char kLine = '.', kMeeting = '*', kOutOfMemory = '!';
 constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz";
 
-// A logarithmic axis of `cells` cells. What is beyond it stands in its first or last cell.
+// A logarithmic axis of `cells` cells. Values beyond its ends are drawn in the first or last cell.
 class LogAxis {
  public:
   LogAxis(double least, double most, std::size_t cells)

@@ -28,13 +28,13 @@ struct Plot {
   std::vector<PlotSeries> series;
 };
 
-// Each series has a letter; lines of dots join its points, `*` stands where letters meet, and `!` at the top edge for a
-// run that was out of memory. `width` is the width of the terminal.
+// Each series has a letter, and dots join its points. `*` marks points of several series, `!` at the top edge a run
+// that was out of memory. `width` is the width of the terminal.
 Table plot_table(const Plot& plot, std::size_t width);
 
-// One table for each figure that the records have, drawn in characters: median time (of a call of attention forward and
-// backward), and peak memory. x is the number that varies most: sequence, context, batch, layers or another size;
-// records that agree in all other settings are a series. Empty if no size has three values.
+// Draws a plot in characters for each figure of the records: median time (for an attention call, forward and backward),
+// and peak memory. x is the size with the most values: sequence, context, batch, layers or another. Records that agree
+// in all other settings are a series. Empty if no size has three values.
 std::vector<Table> record_plots(std::span<const Record> records, std::size_t width);
 
 }  // namespace ridgepoint::tables

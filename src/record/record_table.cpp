@@ -20,7 +20,7 @@ const ParallelSection& parallel(const Record& record) { return section_of(record
 
 bool has_trials(const Record& record) { return parallel(record).tried_shard.size() > 1; }
 
-// The settings that tell the records apart, but for those that were chosen.
+// The settings in which the records differ, without those that the program chose.
 std::vector<const Setting*> given_settings(std::span<const Record> records) {
   std::vector<const Setting*> settings = varying_settings(records);
   std::erase_if(settings, [](const Setting* setting) { return setting->is_chosen; });
@@ -94,7 +94,7 @@ Measures measures_named(std::span<const std::string> names, const Record& record
 
 std::string remark(const Record& record) { return fmt::format("{}: {}", name(record.status), record.error.message); }
 
-// The measures of a failed row up to the first missing one; its remark fills the other columns.
+// The measures of a failed row up to the first missing one; the remark fills the other columns.
 Cells measured_before(const Record& record, const Measures& measures) {
   Cells cells;
   for (const Measure* measure : measures) {
@@ -105,7 +105,7 @@ Cells measured_before(const Record& record, const Measures& measures) {
   return cells;
 }
 
-// A median time that rows of different settings are compared by; NaN for a record that lacks it.
+// The median time by which rows of different settings are compared; NaN for a record that lacks it.
 struct ComparedTime {
   std::string_view heading;
   double (*ms)(const Record&);
@@ -125,7 +125,7 @@ struct Speedup {
   std::string value;
 };
 
-// For the setting of the baseline, or for dtype and compile where they vary, and each time that the records have.
+// For each time of the records: the speedup over the baseline, or over dtype and compile if they vary.
 std::vector<Speedup> speedups_of(std::span<const Record> records, const std::optional<RecordBaseline>& baseline) {
   std::vector<Speedup> speedups;
   for (const Setting& setting : record_settings()) {
@@ -161,7 +161,7 @@ std::string speedup_cell(const Record& record, std::span<const Record> records, 
   return std::string(kNothing);
 }
 
-// A line with what the chunks of the loss save; empty where no record tells.
+// A line with the memory that chunks of the loss save; empty if no record has it.
 std::string loss_chunk_note(std::span<const Record> records) {
   std::optional<std::int64_t> least, most;
   for (const Record& record : records) {
@@ -188,7 +188,7 @@ std::optional<std::string> schedule_note(const Record& record) {
   const std::string into = format_bytes(static_cast<std::uint64_t>(record.fit_into_bytes.value_or(0)));
   std::string text = fmt::format("Fit into {}: ", into);
   if (schedule.problem) {
-    text += *schedule.problem + ".";
+    text = fmt::format("--fit-into: {}.", *schedule.problem);
   } else {
     text += fmt::format("{} ms; no schedule takes less than {} ms, {:.2f} % below.", format_ms(*schedule.ms),
                         format_ms(schedule.bound_ms.value_or(0)), 100 * schedule.gap.value_or(0));
@@ -223,7 +223,7 @@ Table table_for_people(std::span<const Record> records, std::span<const std::str
   for (const Record& record : records) {
     Cells cells;
     for (const Setting* setting : settings) {
-      // What was asked for also has a value where it is the usual one.
+      // Columns that the user asked for also show usual values.
       const std::string cell = setting->cell(record);
       const bool is_usual = cell == kNothing && !columns.empty() && !varies(records, *setting);
       cells.emplace_back(is_usual ? setting->text(setting->kind, record) : cell);

@@ -1,6 +1,7 @@
-// Records as a page. Table and markdown: the caption has the settings that all runs share, the first columns those that
-// vary, the others the measurements; the row of a failed run has its error. CSV: one column for each field, under its
-// JSON name with dots (model.d_model); the samples of a run share a cell, separated by semicolons. JSON: the records.
+// Records as a page. Table and markdown: the caption has the settings that all runs share, the first columns have the
+// settings that vary, and the other columns have the measurements; the row of a failed run has its error. CSV: one
+// column for each field, under its JSON name with dots (model.d_model); the samples of a run share a cell, separated by
+// semicolons. JSON: the records.
 #pragma once
 
 #include <optional>
@@ -15,22 +16,22 @@
 
 namespace ridgepoint::tables {
 
-// What tables say of shardings and sizes of buckets that were chosen (--shard auto, bucket=auto).
+// Tables about the choice of shardings and sizes of buckets (--shard auto, bucket=auto).
 
-// Why: a line for each choice, each once. Empty where no record has one.
+// The reason of each choice, a line each, without repeats. Empty if no record has a choice.
 std::string parallel_choice_notes(std::span<const Record> records);
 
-// What each record chose from; empty where none had a choice of two.
+// The candidates of each record; empty if no record had two.
 std::optional<Table> parallel_choice_table(std::span<const Record> records);
 
-// What the schedules of --fit-into take, and how far that is from the bound; empty where no record has one.
+// The times of the schedules of --fit-into, and how far they are from the bound; empty if no record has a schedule.
 std::string schedule_notes(std::span<const Record> records);
-// What was chosen, a row each; nullopt where no record has a schedule.
+// The choices, a row each; nullopt if no record has a schedule.
 std::optional<Table> schedule_table(std::span<const Record> records);
 
 // How tables show the verdict on the samples of a row (docs/timing.md).
 
-// A line for each mark that the records have: what it means and what to do. Empty if there is none.
+// For each mark of the records, a line with its meaning and what to do. Empty if there is no mark.
 std::string timing_notes(std::span<const Record> records);
 
 // The settings that all records share: device, model, sizes, options.
@@ -41,10 +42,10 @@ std::string records_caption(std::span<const Record> records);
 std::vector<const Setting*> leading_settings(std::span<const Record> records,
                                              std::span<const std::string> columns = {});
 
-// Those of them that vary: what tells the records apart.
+// The settings of these that vary.
 std::vector<const Setting*> varying_settings(std::span<const Record> records);
 
-// The sentences that records have, a line each, each once. Empty where no record has one.
+// The records' sentences, a line each, without repeats. Empty if there are none.
 std::string each_once(std::span<const Record> records, std::optional<std::string> (*sentence)(const Record&));
 
 // The column of a setting: its heading, and numbers to the right.
@@ -59,9 +60,9 @@ struct RecordBaseline {
 // a value that none of them has.
 RecordBaseline parse_baseline(std::string_view text, std::span<const Record> records);
 
-// `columns`: the measures to show, by their names, all of them at any width. If it is empty, the usual ones are
-// shown, and a narrow terminal omits some. Tables have columns of speedups over the baseline; without one, over the
-// first row's number type and compile level where these vary.
+// `columns`: the names of the measures to show, at any width. If it is empty, the usual measures are shown, and a
+// narrow terminal omits some. Tables have columns of speedups over the baseline, or without one over the first row's
+// number type and compile level, if these vary.
 Page records_page(std::span<const Record> records, Format format, std::span<const std::string> columns = {},
                   const std::optional<RecordBaseline>& baseline = std::nullopt);
 

@@ -5,7 +5,7 @@
 
 namespace ridgepoint {
 
-// Replaces them in a record, or in what is read as one, by the names of settings.def.
+// Replaces other names in a record, or in JSON that is read as one, by the names of settings.def.
 void use_usual_values(Json& record);
 
 }  // namespace ridgepoint

@@ -91,7 +91,7 @@ void add_lines(ReportFile& file, std::string_view text) {
     try {
       add(file, parse_json(line));
     } catch (const JsonError& error) {
-      // A line that was being written has no end yet, and no row is valid JSON before its last character.
+      // An unfinished last line lacks its line break, and no row is valid JSON before its last character.
       if (end < text.size() || !error.is_cut_off()) throw_error("line {}: {}", number, error.what());
       file.is_truncated = true;
     } catch (const Error& error) {
@@ -192,7 +192,7 @@ ReportFile read_report_file(const std::filesystem::path& path) {
   const std::filesystem::path whole = std::filesystem::absolute(path / "").parent_path();
   const std::filesystem::path source = is_folder ? train::History::path_in(whole) : whole;
   const bool is_history = source == train::History::path_in(source.parent_path());
-  const std::string text = read_file(source, kMaxFileBytes);
+  const std::string text = read_file(is_folder ? source : path, kMaxFileBytes);
   ReportFile file{
       .name = valid_utf8((is_history ? source.parent_path() : source).filename().string()), .records = {}, .rows = {}};
   try {

@@ -1,5 +1,5 @@
-// One HTML page with everything that files of records have, and the reader of such files. The page needs no network and
-// no other file.
+// One HTML page with all contents of files of records, and the reader of the files. The page needs no network and no
+// other file.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct ReportFile {
   std::vector<Json> traces = {};  // of `ridgepoint trace`, a device each
   Json timeline = nullptr;        // timeline_columns()
   Json steps = nullptr;           // of a training: the columns of its steps, and "returns", train::StepHistory
-  // Of a study: the part that the file has the rows of, with its id, title and command lines. Files of a part share a
+  // For a study: the part whose rows the file has, with its id, title and command lines. Files of one part share a
   // section of the page.
   Json part = nullptr;
   std::string caption = {};   // of the table of `rows`; empty: the usual one
@@ -28,8 +28,8 @@ struct ReportFile {
   bool is_truncated = false;  // the last line of JSON Lines ends in the middle, and was left out
 };
 
-// Throws Error, with the file and the line or the place in the array, for anything else, and for a file without rows.
-// The history in a folder of checkpoints has the name of the folder.
+// Throws Error for any other file, with the line or the place in the array, and for a file without rows. The history in
+// a folder of checkpoints has the name of the folder.
 ReportFile read_report_file(const std::filesystem::path& path);
 
 // The columns of a timeline in CSV, one value an event each: time_ms, bytes, allocated_bytes, reserved_bytes, iteration
@@ -37,21 +37,19 @@ ReportFile read_report_file(const std::filesystem::path& path);
 // events share. A timeline without times has 0. Throws Error with the line.
 Json timeline_columns(std::string_view csv);
 
-// A timeline of some `most` events at most, from one of timeline_columns(); a shorter one as it is. In each stretch of
-// events the first, the lowest, the highest and the last stay; those between them are added up by category, as one
-// event a category. So every level that stays is right, its categories too, and no peak and no phase is lost.
+// Shortens a timeline of timeline_columns() to about `most` events. In each stretch the first, the lowest, the highest
+// and the last event stay; the events between them are added up, one for each category. So all remaining levels and
+// categories are exact, and no peak and no phase is lost.
 Json thin_timeline(const Json& columns, std::size_t most);
 
-// `answers`, of a study, stand at its top: objects with topic, question, sentence, evidence (part, text) and elsewhere
-// (source, text, verdict, reason).
+// `answers` of a study are at the top of the page: objects with topic, question, sentence, evidence (part, text) and
+// elsewhere (source, text, verdict, reason).
 std::string report_page(std::span<const ReportFile> files, std::string_view title, const Json& answers = Json::array());
 
-// What the page shows of a document of `ridgepoint trace`: a section of its own with a table for each file that this
-// returns.
+// The section for a document of `ridgepoint trace`: a table for each file that this returns.
 std::vector<ReportFile> trace_section(const Json& trace, const std::string& file, std::size_t number);
 
-// JSON as the content of a script element: nothing in it can end the element or begin a comment, whatever its texts
-// are.
+// JSON as the content of a script element: no text in it can end the element or begin a comment.
 std::string json_for_html(const Json& json);
 
 }  // namespace ridgepoint::tables

@@ -1,4 +1,4 @@
-// A timeline of memory as the page has it: its columns from CSV, and with fewer events.
+// A timeline of memory for the page: reads its columns from CSV, and reduces its events.
 
 #include <algorithm>
 #include <array>
@@ -171,7 +171,7 @@ class Thinner {
     }
     Json result = {{"origins", Json::array()}};
     for (std::size_t i = 0; i < kColumns.size(); ++i) result[kColumns[i]] = std::move(thinned_[i]);
-    // Of the origins, those of the events that are left.
+    // The origins of the events that are left.
     std::map<std::size_t, std::size_t> places;
     for (Json& origin : result["origin"]) {
       const auto [place, is_new] = places.try_emplace(origin.get<std::size_t>(), places.size());
@@ -204,7 +204,7 @@ class Thinner {
     }
   }
 
-  // One event a category for the changes of all. Releases come first, so no level is above the highest that was.
+  // One event for each category adds up the changes. Releases come first, so no level exceeds the old highest level.
   void add_merged(std::size_t begin, std::size_t end) {
     std::map<std::string, std::int64_t> changes;
     std::int64_t sum = 0;
@@ -271,7 +271,7 @@ Json timeline_columns(std::string_view csv) {
 Json thin_timeline(const Json& columns, std::size_t most) {
   const std::size_t events = columns["bytes"].size();
   if (events <= most) return columns;
-  // A stretch becomes some eight events; phases end some of them early, and then longer ones are needed.
+  // A stretch becomes about eight events. Phases end some stretches early; then the others must be longer.
   for (std::size_t length = 8 * events / most; length < events; length *= 2) {
     Json thinned = Thinner(columns).thin(length);
     if (thinned["bytes"].size() <= most) return thinned;

@@ -1,4 +1,4 @@
-// An answer to a question of the exercise, computed from the rows of a study.
+// An answer to a question of the exercise, from the rows of a study.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ struct StudyEvidence {
   std::string text = {};                // "small, fp32, 4 x 256: forward 12.1 ms, backward 25.3 ms"
 };
 
-// What a published study found for the same question, and whether this study agrees.
+// A published answer to the same question, and whether this study agrees.
 struct StudyClaim {
   enum class Verdict : std::uint8_t { confirmed, contradicted, not_comparable };
   std::string source = {};  // the study of data/published: unnamed_card
@@ -53,8 +53,8 @@ struct StudyAnswer {
   }
 };
 
-// Answers in the order of the exercise. A question whose rows are missing, or all failed, has an answer that says which
-// part has no rows, without evidence.
+// The answers in the order of the exercise. If the rows of a question are missing or all failed, the answer names the
+// part without rows, and has no evidence.
 std::vector<StudyAnswer> answer_questions(const StudyRows& rows);
 
 }  // namespace ridgepoint

@@ -99,7 +99,7 @@ std::vector<StudyPart> all_parts() {
   return parts;
 }
 
-// Nothing, or what a process leaves that was ended while it wrote the first manifest.
+// Nothing, or the rest of a process that was ended while it wrote the first manifest.
 bool is_empty_but_for_leftovers(const fs::path& folder) {
   return std::ranges::all_of(fs::directory_iterator(folder), [](const fs::directory_entry& entry) {
     return is_temporary_name(entry.path().filename().string(), StudyManifest::kName);

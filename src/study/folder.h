@@ -1,7 +1,7 @@
-// The folder of a study: what is run (study.json), what has ended (log.jsonl), and the rows of each part
-// (records/PART.jsonl). Rows and log are only appended to, a line at a time, so a study that is killed at any moment
-// loses no finished row.
-// study.json also names the files that the study wrote besides rows and log. Anyone may have changed the folder.
+// The folder of a study: the plan (study.json), the command lines that have ended (log.jsonl), and the rows of each
+// part (records/PART.jsonl). Rows and log are only appended to, a line at a time, so a study that is killed at any
+// moment loses no finished row. study.json also names the other files that the study wrote. The folder is untrusted:
+// anyone may have changed it.
 #pragma once
 
 #include <cstdint>
@@ -60,14 +60,14 @@ class StudyFolder {
   explicit StudyFolder(std::filesystem::path path) : path_(std::move(path)) {}
 
   const std::filesystem::path& path() const { return path_; }
-  // The path of one of its files or folders: "records/sizes.jsonl". All that reads or writes them takes the path from
-  // here: a folder may come from anyone, and a symbolic link in it would lead out of it. Throws Error for a link, a
-  // pipe or a device on the way.
+  // The path of one of its files or folders: "records/sizes.jsonl". Every reader and writer takes the path from here,
+  // because a symbolic link in an untrusted folder could lead out of it. Throws Error for a link, a pipe or a device on
+  // the way.
   std::filesystem::path file(std::string_view name) const;
   bool has(std::string_view name) const { return std::filesystem::is_regular_file(file(name)); }
 
-  // What the study measures and on what; two studies with different ones must not share a folder. A folder without it
-  // has no study.
+  // The plan and the machine of the study. Studies with different ones must not share a folder. A folder without this
+  // file has no study.
   StudyManifest manifest() const { return StudyManifest(file(StudyManifest::kName)); }
 
   // Keeps other processes from this study while the descriptor is open. Throws Error if one has it.
@@ -76,8 +76,8 @@ class StudyFolder {
   void create(const Json& configuration) const;
   // Makes the folders of a study that are missing.
   void make_folders() const;
-  // Removes the files that this study wrote, and nothing else, and begins anew. The manifest goes last: a study whose
-  // removal is stopped is still one.
+  // Removes only the files that this study wrote, and begins anew. The manifest is removed last, so that an interrupted
+  // removal leaves a study.
   void restart(const Json& configuration) const;
 
   // Drops an incomplete last line of each file. Returns the names of the files that had one.

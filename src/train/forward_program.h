@@ -1,4 +1,4 @@
-// A program of the forward graph alone, with other outputs: what a run computes beside its steps of training.
+// A program of only the forward graph, with other outputs, for evaluation and generation.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,8 @@ namespace ridgepoint::train {
 
 class ForwardProgram {
  public:
-  // `change` gets the forward graph of the workload; parameters and data stay. The program is planned, made and
-  // initialised. Throws OutOfMemory where it does not fit beside what is allocated, and as Session does.
+  // `change` gets the forward graph of the workload and may change everything but parameters and data. The program is
+  // planned, made and initialised. Throws OutOfMemory if it does not fit in the remaining memory, and as Session does.
   ForwardProgram(RunConfig config, const std::function<void(Graph&)>& change, const StepWatcher& watch);
   ForwardProgram(const ForwardProgram&) = delete;
   ForwardProgram& operator=(const ForwardProgram&) = delete;

@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::int64_t kShortest = 32;
 
-// In place of logits and loss the output "next": the logits behind the token of the first row at the position of the
-// input "last".
+// Replaces logits and loss by the output "next": the logits after the first row's token at the position of the input
+// "last".
 void leave_next_token(Graph& graph) {
   const Value logits = *graph.find_output("logits");
   const TensorType type = graph.type(logits);
@@ -89,7 +89,7 @@ bool LanguageModel::follows(std::span<const std::int64_t> tokens) const {
          std::ranges::equal(tokens.first(known_.size()), known_);
 }
 
-// Takes those of a run of all tokens, whose programs are then not needed.
+// Takes keys and values from a run of all tokens, whose programs are then not needed.
 void LanguageModel::keep_keys() {
   if (one_token_ == nullptr) {
     TransformerConfig model = *model_;

@@ -32,18 +32,18 @@ class Sampler {
   std::mt19937_64 random_;
 };
 
-// Runs forward with the parameters of a configuration. A text that is the last one and a token more costs one token,
-// where the model allows that (why_no_key_cache()); another text costs all of its tokens. Programs are made for whole
-// sequences of 32, 64, ... tokens and for one token, when they are needed. A workload that is no Transformer runs as it
-// is: each token costs a run of its batch and its context, of which the text is the beginning of the first row.
+// Runs forward with the parameters of a configuration. If the text is the previous text and one more token, only that
+// token is computed, unless the model has no key-value cache (why_no_key_cache()). Any other text is computed as a
+// whole. Programs for sequences of 32, 64, ... tokens and for one token are made when they are needed. A workload that
+// is no Transformer runs its whole batch and context for each token; the text begins the first row.
 class LanguageModel {
  public:
-  // Throws Error (usage) for a workload that writes no text (models/text_workload.h). Keys and values are kept of texts
-  // of up to `most_tokens`, and up to the context.
+  // Throws Error (usage) for a workload that writes no text (models/text_workload.h). Keys and values are kept for
+  // texts of at most `most_tokens`, and at most the context.
   LanguageModel(RunConfig config, std::int64_t most_tokens, StepWatcher watch = {});
 
-  // Of the token behind these; of more than the context, the last ones are read. Throws Error for a token beyond the
-  // vocabulary.
+  // The logits of the next token. If there are more tokens than the context, the last ones are read. Throws Error for a
+  // token beyond the vocabulary.
   std::vector<float> logits_after(std::span<const std::int64_t> tokens);
 
  private:

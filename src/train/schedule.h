@@ -8,8 +8,8 @@
 namespace ridgepoint::train {
 
 // How the rate falls after warm-up. constant: not. cosine: along half a cosine to the lowest rate (Loshchilov & Hutter
-// 2017). linear: along a line. wsd: it stays, and falls along a line in the last part (warm-up, stable, decay; Hu et
-// al. 2024, arXiv:2404.06395).
+// 2017). linear: along a line. wsd (warm-up, stable, decay; Hu et al. 2024, arXiv:2404.06395): constant, and linear in
+// the last part.
 enum class Decay : std::uint8_t { constant, cosine, linear, wsd };
 inline constexpr std::array kAllDecays = {Decay::constant, Decay::cosine, Decay::linear, Decay::wsd};
 // constant cosine linear wsd

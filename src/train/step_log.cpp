@@ -63,7 +63,7 @@ std::optional<std::int64_t> step_number(std::string_view line) {
   }
 }
 
-// The lines of steps up to the last one. What a killed run left of a line is no line.
+// The lines of steps up to the last step. A killed run's incomplete line does not count.
 std::string lines_until(const std::string& content, std::int64_t last_step) {
   std::string kept;
   for (std::size_t begin = 0; begin < content.size();) {

@@ -1,5 +1,5 @@
-// What a run of training says of each step, as rows of one table: on the terminal, in files, and in the history beside
-// the checkpoints.
+// The results of each training step, as rows of one table: on the terminal, in files, and in the history beside the
+// checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -34,25 +34,25 @@ struct StepReport {
   std::string data = {};                  // Sequences::fingerprint()
 };
 
-// For people without the columns that identify what a step has read.
+// For people without the columns that identify the step's data.
 tables::Table step_table(std::span<const StepReport> steps, tables::Format format);
 Json to_json(const StepReport& step);
 
 // Whether a row of a file is one of step_table().
 bool is_step(const Json& row);
-// The steps of rows, some of whose fields may be missing. A run that goes back to a checkpoint has steps twice, of
-// which the later ones count. Throws Error for a row that is no step.
+// The steps of rows, whose fields may be incomplete. If a run went back to a checkpoint, steps appear twice, and the
+// later ones count. Throws Error for a row that is no step.
 struct StepHistory {
   std::vector<StepReport> steps;      // ascending
   std::vector<std::int64_t> returns;  // the steps behind which the run went back
 };
 StepHistory step_history(std::span<const Json> rows);
 
-// The file of all steps of a run, a line of JSON each, in the folder of its checkpoints. A run that goes on from a step
-// forgets what was written of later ones.
+// The file of all steps of a run, a line of JSON each, in the folder of its checkpoints. A run that is resumed from a
+// step removes the lines of later steps.
 class History {
  public:
-  // `last_step`: that of the checkpoint from which the run goes on; 0 for a new run. Throws Error.
+  // `last_step`: the step of the checkpoint that the run is resumed from; 0 for a new run. Throws Error.
   History(const std::filesystem::path& folder, std::int64_t last_step);
   void add(const StepReport& step);
 

@@ -24,12 +24,12 @@
 namespace ridgepoint::train {
 namespace {
 
-// The loss on data that a run does not train on: a program that runs forward and loss alone, with parameters of its
-// own. All ranks make and use it together.
+// The validation loss: a program that runs only forward and loss, with parameters of its own. All ranks make and use it
+// together.
 class Evaluation {
  public:
-  // Throws OutOfMemory where it does not fit beside what is allocated. `batches`: of how many batches of each rank the
-  // loss is the mean; fewer where the data have less.
+  // Throws OutOfMemory if it does not fit in the remaining memory. `batches`: the number of batches of each rank in the
+  // mean loss, or fewer if the data have fewer.
   Evaluation(const RunConfig& config, const StepWatcher& watch, const Sequences& data, std::int64_t batches);
 
   // The mean loss with the parameters of the program that is trained: the same sequences each time.
@@ -61,8 +61,8 @@ std::int64_t rows_of(const Program& program) {
   return graph.type(*graph.find_input("inputs")).shape[0];
 }
 
-// Sequences from number `first` on, as many as the program takes. Its rows are those of rank `rank`, and each rank
-// takes as many.
+// Writes sequences from number `first` on, as many as the program takes. Each rank takes equally many; this program
+// gets the rows of rank `rank`.
 TokenBatch read_batch(const Program& program, const Sequences& data, std::int64_t first, std::int64_t rank) {
   const Graph& graph = program.graph();
   const TensorType type = graph.type(*graph.find_input("inputs"));
@@ -119,9 +119,9 @@ double Evaluation::loss(const Program& trained) {
 
 constexpr auto kReactionNames = enum_names<Reaction>("stop", "skip", "back");
 
-// A run that goes back again and again has another problem.
+// The most returns to a checkpoint: a run that needs more has another problem.
 constexpr int kMostReturns = 3;
-// The field of Manifest::run with the last losses that were no spikes.
+// The field of Manifest::run with the recent losses that were no spikes.
 constexpr const char* kLosses = "losses";
 
 using Clock = std::chrono::steady_clock;
@@ -265,7 +265,7 @@ class Trainer {
 
   // Whether the run has gone back. All ranks see the same loss and norm.
   bool react(const StepReport& report) {
-    // With a loss scale, gradients that overflow are usual: the step lowers the scale and updates nothing.
+    // With a loss scale, overflowing gradients are normal: the step lowers the scale and updates nothing.
     if (!std::isfinite(report.loss) || (!scales_loss_ && !std::isfinite(report.gradient_norm.value_or(0)))) {
       const std::string what = fmt::format("step {}: the loss is {}, the norm of the gradients {}", report.step,
                                            report.loss, report.gradient_norm.value_or(0));

@@ -1,4 +1,4 @@
-// Trains a model on sequences of tokens: steps, evaluation, checkpoints, and what to do where a step goes wrong.
+// Trains a model on sequences of tokens: steps, evaluation, checkpoints, and the reactions to bad steps.
 #pragma once
 
 #include <array>
@@ -18,16 +18,16 @@
 
 namespace ridgepoint::train {
 
-// What happens where a loss or the norm of the gradients is NaN or infinite, or a loss is a spike. stop: the run ends
-// with an error. skip: the step updates nothing, and the next one follows (not for spikes, which are known too late).
-// back: the run goes back to its newest checkpoint, and on with the sequences behind those that it has read.
+// The reaction to a loss or gradient norm that is NaN or infinite, or to a spike of the loss. stop: the run ends with
+// an error. skip: the step updates nothing (not for spikes, which are known too late). back: the run goes back to its
+// newest checkpoint, and continues with sequences that it has not read.
 enum class Reaction : std::uint8_t { stop, skip, back };
 inline constexpr std::array kAllReactions = {Reaction::stop, Reaction::skip, Reaction::back};
 // stop skip back
 std::string_view name(Reaction reaction);
 Reaction reaction_from_name(std::string_view text);
 
-// A loss above the median of so many before it times `factor` is a spike.
+// A loss above `factor` times the median of this many losses before it is a spike.
 inline constexpr std::size_t kSpikeWindow = 64;
 struct SpikeRule {
   double factor = 0;  // 0: no loss is a spike
@@ -79,8 +79,8 @@ struct TrainingEvents {
       after;  // after a step, with its number: for tests, and what compares runs
 };
 
-// Trains until the last step of the schedule. Throws Error: where a step goes wrong and the reaction is to stop, where
-// nothing fits, and for a checkpoint of another run. Empty if the watcher stopped it.
+// Trains until the last step of the schedule. Throws Error after a bad step if the reaction is to stop, if the run does
+// not fit in memory, and for a checkpoint of another run. Empty if the watcher stopped it.
 std::optional<TrainingSummary> train(const TrainingOptions& options, const TrainingEvents& events);
 
 }  // namespace ridgepoint::train

@@ -13,7 +13,7 @@
 namespace ridgepoint::train {
 namespace {
 
-// What a run leaves.
+// The results of a run.
 struct Trace {
   std::map<std::int64_t, StepReport> steps;
   std::map<std::string, HostTensor> tensors;
@@ -35,7 +35,7 @@ bool run(const TrainingOptions& options, std::int64_t last, const StepWatcher& w
   TrainingEvents events;
   events.watch = watch;
   events.on_step = [&](const StepReport& report) { trace.steps.insert_or_assign(report.step, report); };
-  // The schedule is that of the whole run, so the first half ends by request.
+  // The schedule is for the whole run, so the first half ends by request.
   bool is_half = false;
   std::int64_t done = 0;
   events.after = [&](Program& program, std::int64_t step) {
@@ -73,7 +73,7 @@ std::string difference(const Trace& a, const Trace& b) {
   return "";
 }
 
-// The folder that all ranks see is that of the first one.
+// All ranks use the folder of the first rank.
 std::filesystem::path folder_of_all(const TemporaryFolder& mine, ProcessGroup* group) {
   const std::string path = mine.path().string();
   return group == nullptr ? path : group->all_gather(path, "a folder").front();

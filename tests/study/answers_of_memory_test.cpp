@@ -50,7 +50,7 @@ TEST(Answers, name_the_phase_of_the_peak_and_its_parts) {
 TEST(Answers, give_the_residual_activation_and_the_largest_allocations) {
   const StudyRows rows = {{StudyPart::memory_step, {history({moment("forward", 1, 1)})}}};
   EXPECT_EQ(sentence(rows, "How large is one activation"),
-            "It has 256.0 KiB (262144 bytes): 4 B S D, for 4 x 256 x 64 elements.");
+            "One activation has 256.0 KiB (262144 bytes): 4 B S D, for 4 x 256 x 64 elements.");
   EXPECT_EQ(
       sentence(rows, "What are the largest"),
       "The largest of small, 4 x 256, fp32 is 1.00 MiB, activation, made by matmul of lm_head at a.cpp:1 (4 B S V).");
@@ -129,9 +129,10 @@ TEST(Answers, hold_copies_of_weights_apart_from_activations) {
        {"groups",
         {cast("activation", "2 F D", 300), cast("activation", "2 D^2", 100), cast("activation", "2 B S D", 70),
          cast("gradient", "4 D F", 50), cast("gradient", "2 D F", 30)}}}};
-  EXPECT_EQ(sentence({{StudyPart::memory_peaks, {full, low}}}, "What does mixed precision"),
-            "bf16 raises every peak, by 20 % to 20 % (small x 128, training_forward: low-precision copies of weights "
-            "+400 B, activation -200 B).")
+  EXPECT_EQ(
+      sentence({{StudyPart::memory_peaks, {full, low}}}, "What does mixed precision"),
+      "bf16 raises every peak, by 20 % to 20 % (small, 128 tokens, training_forward: low-precision copies of weights "
+      "+400 B, activation -200 B).")
       << "in all, the category activation has 200 B more";
 }
 
@@ -152,9 +153,10 @@ TEST(Answers, say_whether_mixed_precision_lowers_peaks_and_what_made_the_differe
   EXPECT_THAT(changes(forward(2500), step(3000)), HasSubstr("raises every peak, by 150 % to 200 %"));
   EXPECT_EQ(changes(forward(1000), step(1000)), "bf16 changes no peak.");
   // The answer once said that activations halve, of rows in which they grew and a workspace made the difference.
-  EXPECT_EQ(changes(forward(1300, 110, 290), step(700, 100)),
-            "bf16 lowers peaks by up to 30 % (small x 128, step: parameter -300 B). bf16 raises peaks by up to 30 % "
-            "(small x 128, forward: workspace +290 B).");
+  EXPECT_EQ(
+      changes(forward(1300, 110, 290), step(700, 100)),
+      "bf16 lowers peaks by up to 30 % (small, 128 tokens, step: parameter -300 B). bf16 raises peaks by up to 30 % "
+      "(small, 128 tokens, forward: workspace +290 B).");
 }
 
 TEST(Answers, compare_published_memory_of_bf16_by_size_alone) {

@@ -81,10 +81,12 @@ TEST(Answers, compare_kernels_with_the_clock) {
 
 TEST(Answers, name_the_longest_kernel_of_both_modes) {
   StudyRows rows = profiles();
-  EXPECT_THAT(sentence(rows, "Which kernel takes"), AllOf(HasSubstr("gemm (3 calls, 80 % of the kernel time)"),
-                                                          HasSubstr("It is the same in a training step")));
+  EXPECT_THAT(sentence(rows, "Which kernel takes"),
+              AllOf(HasSubstr("gemm (3 calls, 80 % of the kernel time)"),
+                    HasSubstr("The longest kernel of a training step is the same")));
   rows[StudyPart::profile][1]["profile"]["kernels"][1]["time_ms"] = 70;
-  EXPECT_THAT(sentence(rows, "Which kernel takes"), HasSubstr("It is another one in a training step: adamw"));
+  EXPECT_THAT(sentence(rows, "Which kernel takes"),
+              HasSubstr("The longest kernel of a training step is another one: adamw"));
   rows[StudyPart::profile][1]["profile"]["kernels"][0]["calls"] = 9;
   EXPECT_EQ(answer(rows, "Which kernel takes").evidence.at(0).text,
             "small, 4 x 256, fp32: gemm (3 calls in the forward pass, 9 in the step)");
@@ -194,13 +196,16 @@ TEST(Answers, speak_of_every_profile) {
   const auto all = [&](int row) -> Json& { return rows[StudyPart::profile].at(row)["profile"]; };
   EXPECT_EQ(
       sentence(rows, "Which kernel takes"),
-      "In a forward pass it is gemm in 4 of 4 configurations (3 calls, 80 % of the kernel time). It is the same in "
-      "a training step: gemm in 4 of 4 configurations (3 calls, 60 % of the kernel time).");
+      "The longest kernel of a forward pass is gemm in 4 of 4 configurations (3 calls, 80 % of the kernel time). The "
+      "longest kernel of a training step is the same: gemm in 4 of 4 configurations (3 calls, 60 % of the kernel "
+      "time).");
   all(1)["kernels"][1]["time_ms"] = 70;
   all(1)["kernels"][1]["calls"] = 21;
-  EXPECT_THAT(sentence(rows, "Which kernel takes"),
-              HasSubstr("It is the same in 3 of 4 configurations in a training step: gemm in 3 of 4 configurations (3 "
-                        "calls, 60 % of the kernel time), adamw in 1 of 4 configurations (21 calls, 30 %"));
+  EXPECT_THAT(
+      sentence(rows, "Which kernel takes"),
+      HasSubstr(
+          "longest kernel of a training step is the same in 3 of 4 configurations: gemm in 3 of 4 configurations (3 "
+          "calls, 60 % of the kernel time), adamw in 1 of 4 configurations (21 calls, 30 %"));
   EXPECT_THAT(answer(rows, "Which kernel takes").evidence.at(0).text, HasSubstr("small, 4 x 128, fp32: gemm"));
 
   EXPECT_THAT(sentence(rows, "What share of the time do matrix"),

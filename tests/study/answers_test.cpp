@@ -80,7 +80,7 @@ TEST(Answers, name_the_row_that_varies_most_and_the_rows_that_are_not_steady) {
   EXPECT_THAT(
       sentence(rows, "How much do the iterations"),
       AllOf(StartsWith("The largest standard deviation is 0.2 % of the mean (small, 4 x 256, fp32, forward). The "
-                       "95 % interval that reaches furthest from its median ends 1.9 %"),
+                       "widest 95 % interval of a median ends 1.9 %"),
             HasSubstr("All 5 rows that were judged are steady.")));
   // A small deviation does not make rows steady, which the answer once said of rows that all were throttled.
   for (Json& row : rows[StudyPart::sizes]) row["timing"]["verdict"] = "throttled";
@@ -104,8 +104,8 @@ TEST(Answers, name_the_end_of_an_interval_that_is_further_from_its_median) {
   };
   // Half of the width of the interval, 20 %, was once called what it reaches to each side.
   EXPECT_THAT(reach({100, 140, 99, 140, 100, 100, 99, 140, 99, 100}),
-              HasSubstr("from its median ends 40 % above it (large, 4 x 256, fp32, forward)"));
-  EXPECT_THAT(reach({100, 60, 101, 60, 100, 100, 101, 60, 101, 100}), HasSubstr("ends 40 % below it (large"));
+              HasSubstr("of a median ends 40 % above the median (large, 4 x 256, fp32, forward)"));
+  EXPECT_THAT(reach({100, 60, 101, 60, 100, 100, 101, 60, 101, 100}), HasSubstr("ends 40 % below the median (large"));
 }
 
 TEST(Answers, say_what_does_not_fit_beside_the_times) {

@@ -58,10 +58,10 @@ class Collectives : public Command {
   }
   std::string_view notes() const override {
     return "Sizes are those of the larger side: the operand of all_reduce, reduce_scatter and collective_broadcast, "
-           "the result of all_gather. algorithm is the size by the time. bus is what a link of a ring carries for "
-           "it: times 2 (n - 1) / n for all_reduce and (n - 1) / n for reduce_scatter and all_gather, as nccl-tests "
-           "count. Times are medians of batches of launches, of the slowest rank. wrong counts elements of all "
-           "ranks that are not the exact result.";
+           "the result of all_gather. algorithm and bus are the bandwidths of nccl-tests: the size by the time, and "
+           "this times 2 (n - 1) / n for all_reduce and (n - 1) / n for reduce_scatter and all_gather. Times are "
+           "medians of batches of launches, of the slowest rank. wrong counts elements of all ranks that are not "
+           "exact.";
   }
 
   void add_options(CLI::App& app) override {

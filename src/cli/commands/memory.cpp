@@ -50,11 +50,11 @@ class MemoryCommand : public Command {
   }
   std::string_view notes() const override {
     return "One configuration is shown in full, several as a table of their peaks. The first iterations (--warmup) do "
-           "not count. Every allocation is made as in a run without a history, but runs are not captured. On a GPU the "
-           "times are those of the host, which asks for a block when it launches a kernel. On the null device the plan "
-           "is walked and nothing computed, so any model fits, and there are no times. Of several ranks, rank 0 is "
-           "shown, and a table has the memory of each; each writes files of its own, with the rank in their names. A "
-           "file of --snapshot is opened by pytorch.org/memory_viz and by `ridgepoint snapshot`. If the run does not "
+           "not count. Runs are not captured, but allocate as runs without a history do. On a GPU the times are those "
+           "of the host, which allocates a block when it launches a kernel. The null device walks the plan without "
+           "computing, so any model fits, and there are no times. With several ranks the page shows rank 0, and a "
+           "table has the memory of each rank; each rank writes its own files, with the rank in their names. "
+           "pytorch.org/memory_viz and `ridgepoint snapshot` open the file of --snapshot. If the run does not "
            "fit, the files have the history up to the request that failed.";
   }
 

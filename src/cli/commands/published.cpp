@@ -95,11 +95,11 @@ class Published : public Command {
            "ridgepoint published --beside small.json --format markdown";
   }
   std::string_view notes() const override {
-    return "The figures are of five write-ups of one exercise, all in PyTorch, and stand in data/published of the "
-           "source with a README that says what each leaves open. device is the card, and whether the source states "
-           "it there. condition says what compares. With --beside each table of a source has the records of the file, "
-           "as bench and attention write them, that are of the same workload: the source's figure, the own one, their "
-           "ratio, and whether they compare.";
+    return "The figures come from five write-ups of one exercise, all in PyTorch. data/published of the source has "
+           "them, and its README says what each write-up leaves open. device is the card, and whether the write-up "
+           "states it. condition says which figures compare. --beside takes records of bench and attention. Each "
+           "table then has the records with the same workload: the source's figure, the record's figure, their ratio, "
+           "and whether they compare.";
   }
   void add_options(CLI::App& app) override {
     const OptionGroup group(app, "Published");

@@ -42,10 +42,9 @@ class ReportCommand : public Command {
     return "RECORDS are files that bench, attention, memory, plan, profile, precision and trace write with --output in "
            "JSON or JSON Lines, timelines that memory writes with --timeline run.csv, and the steps of trainings: what "
            "train writes with --output, or the folder of its checkpoints. The folder of a study, alone, gives "
-           "the study's page, as far as it has come. The page is one file that loads nothing from a network. Of JSON "
-           "Lines whose last line is not complete the finished rows are shown. A "
-           "published figure is "
-           "a record of schema 1 with the fields that are known, such as command, engine, context and time_ms.";
+           "the study's page, as far as it has come. The page is one file that loads nothing from a network. If the "
+           "last line of a JSON Lines file is incomplete, the page shows the finished rows. A published figure is a "
+           "record of schema 1 with its known fields, such as command, engine, context and time_ms.";
   }
 
   void add_options(CLI::App& app) override {

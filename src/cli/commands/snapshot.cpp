@@ -52,13 +52,14 @@ class SnapshotCommand : public Command {
   void add_options(CLI::App& app) override {
     const OptionGroup group(app, "Snapshot");
     group.add("FILE", file_, "FILE", "the snapshot");
-    device_option_ = group.add("--device", device_, "N", "only this device, by its number [every device in the file]");
-    group.add("--diff,AFTER", diff_, "FILE", "compare with this later snapshot; a second FILE is the same");
+    device_option_ =
+        group.add("--device", device_, "N", "show only the device with this number [every device in the file]");
+    group.add("--diff,AFTER", diff_, "FILE", "compare with this later snapshot; it may also be a second FILE");
     group.add("--top", top_, "N", "rows in the tables of frames, leaks and failures; 0 shows all [15]");
     group.add("--range", range_, "MS:MS",
-              "only these milliseconds after the first event: 10:20; of a file without times these events");
+              "show only these milliseconds after the first event: 10:20; if the file has no times, these events");
     group.add_flag("--native", reading_.shows_native,
-                   "show the innermost line of C++, not of Python, as the library's");
+                   "show the innermost line of C++ instead of Python in the column of the library");
     group.add("--picture", picture_, "FILE", "write the timeline of the device as a picture (.svg)");
     add_replay_options(app);
     output_options_.add_to(app);

@@ -17,7 +17,7 @@ namespace ridgepoint {
 namespace {
 
 constexpr std::int64_t kRoundingBytes = 512;
-// A plan may fit once and not again; forecasts follow it until it repeats, which takes two or three iterations.
+// A plan may fit in one iteration and not in the next; forecasts run until iterations repeat, which takes two or three.
 constexpr std::int64_t kMostIterations = 100;
 
 // The usual names of forward results. Decomposed attention has no scopes.

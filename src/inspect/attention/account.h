@@ -1,5 +1,5 @@
-// The tensors that one call of attention allocates before backward and at the peak, or when a request fails, each with
-// its size by formula and the size of its block.
+// The tensors of one attention call that are allocated before backward, at the peak, and when a request fails, each
+// with its size by formula and the size of its block.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct AccountLine {
   std::string formula = {};          // the size in bytes: "4 B H S^2"
   std::int64_t predicted_bytes = 0;  // by the formula
   std::int64_t measured_bytes = 0;   // of its block; 0 for a request that fails
-  // measured - predicted is the sum of these: a block is a multiple of 512 bytes, and a remainder that is too small to
-  // split off stays in the block.
+  // measured - predicted is the sum of both: a block is rounded to a multiple of 512 bytes, and a remainder that is too
+  // small to split off stays in the block.
   std::int64_t rounding_bytes = 0;
   std::int64_t unsplit_bytes = 0;
 };
@@ -38,9 +38,9 @@ struct AttentionAccount {
   std::vector<AccountMoment> moments;
 };
 
-// Accounts for the first run of forward and backward. If it does not fit, the record has the status, and the one moment
-// is that of the request that fails: of the run, or of its plan on a null device with the memory that is available. If
-// it fails otherwise, there are no moments.
+// Accounts for the first run of forward and backward. If the run, or its plan in the available memory, does not fit,
+// the record has the status, and the only moment is the failed request. If the run fails otherwise, there are no
+// moments.
 AttentionAccount account_for_attention(const AttentionConfig& config);
 
 }  // namespace ridgepoint

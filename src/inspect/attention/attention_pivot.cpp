@@ -177,7 +177,7 @@ class Pivot {
     return above && below && *below > 0 ? std::optional(*above / *below) : std::nullopt;
   }
 
-  // "~" on a time in doubt: the one that was judged, or both by what concerns the whole row.
+  // "~" on a time in doubt: the time that was judged, or both times if the cause concerns the whole row.
   static std::string_view mark_of(const Metric& metric, const Record& record) {
     if (timing_mark(record) == kNothing || !std::string_view(metric.key).ends_with("_ms")) return "";
     return record.timing.judged == metric.key || is_of_whole_row(*record.timing.verdict) ? "~" : "";

@@ -144,7 +144,7 @@ Table accounts_for_files(std::span<const AttentionAccount> accounts) {
   return table;
 }
 
-// Why the limit was not confirmed, or why there is none.
+// Why the limit was not confirmed, or why no limit was found.
 std::string remark_of(const AttentionLimit& limit) {
   if (limit.run.status != RunStatus::ok) return limit.run.error.message;
   std::string text = limit.remark;
@@ -162,7 +162,7 @@ Cells limit_cells(const AttentionLimit& limit, std::int64_t granularity, bool fo
     if (!found) return Cell();
     return for_people ? Cell(bytes_text(count)) : Cell(count);
   };
-  // Table and markdown print what of the segment is missing, which may be too little to see in rounded sizes.
+  // Table and markdown print the missing bytes of the segment, which may be too few to see in rounded sizes.
   const std::int64_t free_bytes =
       for_people ? std::max<std::int64_t>(limit.segment_bytes - limit.free_bytes, 0) : limit.free_bytes;
   cells.insert(cells.end(),

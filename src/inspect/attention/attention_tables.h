@@ -20,9 +20,9 @@ struct PivotOptions {
 // Throws Error (usage) if there is no such setting, or no such value among `records`, which may be of future runs.
 void check(const PivotOptions& options, std::span<const Record> records);
 
-// Table and markdown: one table for each metric. Where two neighbouring rows differ in one size only, the lower cell
-// also has its ratio to the upper one. A baseline adds a table of ratios to it. Files: one table with a row for each
-// metric and each such row.
+// Table and markdown: one table for each metric. If two neighbouring rows differ in one size only, the lower cell also
+// has its ratio to the upper cell. A baseline adds a table of ratios to the baseline. Files: one table with a row for
+// each metric and each row of these tables.
 Page pivot_page(std::span<const Record> records, const PivotOptions& options, Format format);
 
 // Table and markdown: one table for each moment of each account. Files: one row for each tensor.

@@ -75,7 +75,7 @@ class Run {
     return time_ms.median > 0 ? std::optional(flops / (time_ms.median / 1e3)) : std::nullopt;
   }
 
-  // The plan does not know which bodies do not compile; what runs instead needs other workspaces.
+  // The plan does not know which bodies NVRTC rejects; the ops that run instead need other workspaces.
   void require_agreement(const MemoryForecast& forecast) const {
     if (!record_.unfused_bodies.empty()) return;
     const auto require = [](const char* what, std::int64_t measured, std::size_t predicted) {
@@ -98,7 +98,7 @@ RunConfig run_config(const AttentionConfig& config) {
   run.workload = std::make_shared<AttentionCall>(config.problem);
   run.compile = compile_options(config.problem, Mode::forward_backward);
   run.compile.level = config.compile.level;
-  // These variants are the plain formula also where they are compiled: ops are fused, not replaced by the tiled op.
+  // These variants stay the plain formula when compiled: their ops are fused, not replaced by the tiled op.
   const AttentionVariant variant = config.problem.variant;
   if (variant == AttentionVariant::naive || variant == AttentionVariant::composite)
     run.compile.skip = {"recognise_attention"};

@@ -23,10 +23,10 @@ RunConfig run_config(const AttentionConfig& config);
 Record describe_run(const AttentionConfig& config);
 
 // A record of command "attention" and mode "backward". If the plan of forward + backward does not fit, the status is
-// oom before anything of it is allocated, and the record has the times of forward if that fits. Memory is measured in a
-// first, untimed run of forward + backward; if it differs from the prediction, the status is error. The null device
-// gives memory only. Throws Error (usage) for a problem that is not valid; a run that fails has a status instead. Empty
-// if the watcher stopped the run.
+// oom without any allocation, and the record has the times of forward if forward fits. Memory is measured in a first,
+// untimed run of forward + backward; if it differs from the prediction, the status is error. The null device gives
+// memory only. Throws Error (usage) for a problem that is not valid; a run that fails has a status instead. Empty if
+// the watcher stopped the run.
 std::optional<Record> measure_attention(const AttentionConfig& config, const StepWatcher& watch = {});
 
 }  // namespace ridgepoint

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kLowest = -std::numeric_limits<double>::infinity();
 
-// How attention is computed. The members that problem_steps() leaves as they are here give attention by its formula.
+// How attention is computed. The values here, as problem_steps() leaves them, are the formula of attention.
 struct Steps {
   double scale = 1;
   double soft_cap = 0;
@@ -105,7 +105,7 @@ double forward_row(const Steps& steps, const Group& group, std::int64_t query, c
   return steps.backward_reads_lse ? lse : whole;
 }
 
-// Adds what a query gives to dq, dk and dv.
+// Adds the contribution of a query to dq, dk and dv.
 void backward_row(const Steps& steps, const Group& group, std::int64_t query, std::int64_t row, double lse,
                   Computed& results) {
   const std::int64_t width = group.width;
@@ -218,7 +218,7 @@ void add_tiles(Candidates& all, const Steps& usual) {
   }
 }
 
-// Every step that is done in another way.
+// Every deviation: one step done in another way.
 Candidates candidates_of(const AttentionProblem& problem) {
   const Steps usual = steps_of(problem);
   Candidates all;
@@ -274,7 +274,7 @@ class DeviationSearch {
     const std::int64_t of_group = products_of_head(problem_);
     if (of_group > kMostProductsOfHead) return {};
     const bool looks_at_all = of_group * groups_ <= kMostOfAll;
-    // What agrees in the groups that are looked at says nothing about the fault in others.
+    // Agreement in the groups that were checked says nothing about a fault in other groups.
     for (const std::string& name : explained(steps_of(problem_), looks_at_all)) found_.erase(name);
     std::vector<Deviation> all;
     for (const auto& [text, steps] : candidates_of(problem_)) {
@@ -300,7 +300,7 @@ class DeviationSearch {
             .gradient = needs_backward_ ? part("do") : std::span<const double>()};
   }
 
-  // The tensors that agree in every group that is looked at.
+  // The tensors that agree in every group that was checked.
   std::vector<std::string> explained(const Steps& steps, bool looks_at_all) const {
     std::vector<std::string> names;
     for (const auto& [name, tensor] : found_) names.push_back(name);

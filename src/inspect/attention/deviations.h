@@ -1,6 +1,5 @@
-// Names the fault of a tensor that is not the attention it should be. Attention is computed again in fp64 with one step
-// of the algorithm done in another way, as a faulty program may do it. Where the tensor then agrees, that step is
-// named.
+// Finds the fault in a wrong result of attention. Attention is computed again in fp64 with one step of the algorithm
+// done in a wrong way that programs often have. If the tensor then agrees, this step is named.
 #pragma once
 
 #include <map>
@@ -14,8 +13,8 @@
 
 namespace ridgepoint {
 
-// Tensors of one call of attention by name, in any floating type: q and do have the elements of [B,H,S,D] in their
-// order, k and v of [B,N,K,D]; o those of q, lse of [B,H,S], and dq, dk and dv of q, k and v.
+// Tensors of one attention call by name, in any floating type. q, do and o have the elements of [B,H,S,D] in order, k
+// and v those of [B,N,K,D], and lse those of [B,H,S]. dq, dk and dv are like q, k and v.
 using AttentionTensors = std::map<std::string, HostTensor>;
 
 struct Deviation {
@@ -24,14 +23,14 @@ struct Deviation {
   bool is_of_all = true;           // false: one head of keys was looked at, because all would take too long
 };
 
-// Numbers that are multiplied for the scores of a head of keys, by all heads that read it.
+// The multiplications for the scores of one key head, over all query heads that read it.
 std::int64_t products_of_head(const AttentionProblem& problem);
 // With more, the search would take minutes.
 inline constexpr std::int64_t kMostProductsOfHead = std::int64_t{1} << 26;
 
-// `found` has tensors that differ from attention, with the tolerance of each. Each is explained at most once, by the
-// deviation that explains the most of them. Empty for calls with more products than the most. `stop_point` may be
-// called again and again.
+// `found` has tensors that differ from attention, with the tolerance of each. A tensor is explained at most once, by
+// the deviation that explains the most tensors. Empty for calls with more multiplications than the limit. `stop_point`
+// is called repeatedly.
 std::vector<Deviation> deviations_of(const AttentionProblem& problem, const AttentionTensors& inputs,
                                      const AttentionTensors& found, const Tolerance& tolerance,
                                      const StopPoint& stop_point = {});

@@ -20,11 +20,11 @@ constexpr auto kConfirmationNames = enum_names<Confirmation>("not run", "yes", "
 
 // A null device without a limit reports more memory than this.
 constexpr std::size_t kEndlessBytes = std::size_t{1} << 60;
-// How often the search may be repeated because libraries took more memory.
+// The most repeats of the search because libraries took more memory.
 constexpr int kMostSearches = 3;
 // Long enough to load the kernels of long sequences, short enough for every device.
 constexpr std::int64_t kShortSequence = 1024;
-// Operations of forward + backward that take under half a minute on two cores, on a GPU, in plain loops.
+// The most operations of forward + backward that take under half a minute: on two cores, on a GPU, in plain loops.
 constexpr double kMostCpuFlops = 4e12;
 constexpr double kMostCardFlops = 5e14;
 constexpr double kMostReferenceFlops = 1e9;
@@ -100,7 +100,7 @@ class Search {
     limit_.remark += (limit_.remark.empty() ? "" : "; ") + held;
   }
 
-  // Keeps the figures of the last sequence that fits and of the last that does not.
+  // Keeps the figures of the last sequence that fits, and of the last one that does not fit.
   bool is_planned_to_fit(std::int64_t sequence) {
     enter(fmt::format("planning sequence {}", sequence));
     try {

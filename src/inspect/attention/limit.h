@@ -23,7 +23,7 @@ struct AttentionLimit {
   // The predicted peaks of that sequence; 0 if none fits.
   std::int64_t peak_allocated_bytes = 0;
   std::int64_t peak_reserved_bytes = 0;
-  // The failing request of the next sequence, the segment that it needs, and the free memory at that moment.
+  // The request that fails with the next sequence, the segment that it needs, and the free memory at that moment.
   std::int64_t requested_bytes = 0;
   std::int64_t segment_bytes = 0;
   std::int64_t free_bytes = 0;
@@ -34,12 +34,12 @@ struct AttentionLimit {
 // Called before each trial with its description; returning false stops the search.
 using LimitWatcher = std::function<bool(std::string_view what)>;
 
-// Bisection over multiples of `granularity`. A null device predicts each trial, with the memory that the real device
-// has available after a short run, when context, libraries and kernels are loaded. If a longer run loads more, the
-// search is repeated with the remaining memory. The sequence found fits and the next multiple does not; because
-// fragmentation does not grow steadily, a longer sequence may still fit. Both are then run once, except on the null
-// device, on a CPU without a memory limit, and if a run would take long. If the search fails, the record has the
-// status. Empty if the watcher stopped it.
+// Bisection over multiples of `granularity`. A null device predicts each trial, with the memory that is left on the
+// real device after a short run has loaded context, libraries and kernels. If a longer run loads more, the search is
+// repeated with the remaining memory. The sequence found fits and the next multiple does not; a longer sequence may
+// still fit, because fragmentation does not grow steadily. Both sequences are then run once, except on the null device,
+// on a CPU without a memory limit, and if a run would take long. If the search fails, the record has the status. Empty
+// if the watcher stopped it.
 std::optional<AttentionLimit> find_attention_limit(const AttentionConfig& config, std::int64_t granularity,
                                                    const LimitWatcher& watch = {});
 

@@ -103,7 +103,7 @@ RunConfig sharded(RunConfig config, Sharding shard) {
   return config;
 }
 
-// Empty if it was stopped. Throws Error where it failed.
+// Empty if the plan was stopped. Throws Error if it failed.
 std::optional<MemoryRun> planned_memory(RunConfig config, const StepWatcher& watch) {
   config.warmup = config.steps = 1;
   std::optional<MemoryRun> run = measure_memory(config, watch);
@@ -151,8 +151,8 @@ bool plan_all(const RunConfig& config, const Datasheet& card, const StepWatcher&
   return true;
 }
 
-// Bytes and ranks are whole; a count of tokens from which something holds is rounded up. No such count is negative or
-// infinite: then nothing hides it.
+// Bytes and ranks are whole, and a least number of tokens is rounded up. Empty for a negative or infinite number of
+// tokens: communication then never hides.
 std::optional<double> result_of(std::string_view unit, double value) {
   if (!std::isfinite(value) || value < 0) return std::nullopt;
   if (unit == "bytes") return std::round(value);

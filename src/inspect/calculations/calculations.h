@@ -1,6 +1,6 @@
-// The written calculations of a training step on several ranks: what is sent, how long that and the arithmetic take,
-// from how many tokens on communication hides, what a rank stores, and what activation checkpointing saves. Each is a
-// formula (formula.h) with its figures; where the engine plans the same quantity, that stands beside it.
+// Calculations of a training step on several ranks: the bytes that are sent, the times of communication and arithmetic,
+// the tokens from which communication hides, the memory of a rank, and the savings of activation checkpointing. Each
+// calculation is a formula (formula.h) with its figures, beside the planned value if the engine has one.
 // docs/calculations.md has the sources.
 #pragma once
 
@@ -45,14 +45,14 @@ struct Explanation {
   std::vector<ExplainedRow> rows;
 };
 
-// Of a training step of a Transformer on compile.parallel.data ranks, 2 at least, each with such a card; every sharding
-// is planned on the null device, so the configuration's own does not count. `card` has a link, or the configuration a
-// network. Throws Error (usage) for a run that the formulas do not describe, and for a card without a rate. Empty if
-// the watcher stopped it.
+// The calculations of a Transformer's training step on compile.parallel.data ranks, at least 2, each with this card.
+// Every sharding is planned on the null device, whatever the configuration's sharding is. `card` must have a link, or
+// the configuration a network. Throws Error (usage) for a run that the formulas do not describe, and for a card without
+// a rate. Empty if the watcher stopped it.
 std::optional<Explanation> explain(const RunConfig& config, const Datasheet& card, std::int64_t capacity_bytes,
                                    const StepWatcher& watch = {});
 
-// A heading and what one must know to read the rows of a topic.
+// The heading of a topic, and notes for its rows.
 struct ExplainedTopic {
   std::string_view topic, title, note;
 };

@@ -1,4 +1,4 @@
-// Formulas as one writes them on paper, "2 (N-1)/N G / W": what they give, and how they read with figures.
+// Formulas as on paper, "2 (N-1)/N G / W": their value, and their text with figures.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,8 @@ namespace ridgepoint {
 
 using Symbols = std::map<std::string, double, std::less<>>;
 
-// Numbers, symbols, parentheses, + and -, / and, where factors follow one another, their product; ^; the functions max,
-// ceil, sqrt and log2. Products and quotients are taken from left to right: a/b c is (a/b) c. Throws Error for a
+// A formula has numbers, symbols, parentheses, + - / ^ and the functions max, ceil, sqrt and log2; factors that follow
+// one another are multiplied. Products and quotients are taken from left to right: a/b c is (a/b) c. Throws Error for a
 // formula that is none, and for an unknown symbol.
 double value_of(std::string_view formula, const Symbols& symbols);
 

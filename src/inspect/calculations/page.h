@@ -1,5 +1,5 @@
-// The calculations of a step as a page: for people a table of symbols and a table a topic; else one table with a row a
-// symbol and a row a calculation, each with the configuration in its first columns.
+// The calculations of a step as a page. For people: a table of symbols, and a table for each topic. Otherwise one table
+// with a row for each symbol and each calculation; the configuration is in its first columns.
 #pragma once
 
 #include <span>

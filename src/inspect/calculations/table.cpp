@@ -34,7 +34,7 @@ bool stores_halves(const StepFacts& facts) {
   return stores_low_copies(facts) && matmul_dtype(facts.config.compile.precision) == DType::bf16;
 }
 
-// What --parallel reduce= says, else what backward makes.
+// The dtype of --parallel reduce=, else the dtype that backward makes.
 double reduced_bytes(const StepFacts& facts, double made) {
   const std::optional<DType> dtype = facts.config.compile.parallel.reduce_dtype;
   return dtype ? static_cast<double>(size_bytes(*dtype)) : made;
@@ -53,7 +53,7 @@ double state_bytes_of(const StepFacts& facts, const OptimizerOptions& optimizer)
   return bytes;
 }
 
-// The mean: parameters that are not made of whole blocks have other states.
+// The mean over parameters: with adamw-8bit, parameters that are no multiple of a block have other states.
 double state_bytes(const StepFacts& facts) {
   const OptimizerOptions& optimizer = facts.config.compile.optimizer;
   const double bytes = state_bytes_of(facts, optimizer);
@@ -75,7 +75,7 @@ std::string link_source(const StepFacts& facts, Op op) {
                      100 * share_inside(network, op), figure(network.inside.bytes_per_second / 1e9));
 }
 
-// Tensor ranks stand in one machine, and ranks that gather from one another in as many as there are.
+// Tensor ranks are in one machine; ranks that gather from one another are spread over all machines.
 double tensor_rate(const StepFacts& facts, double tensor_ranks) {
   return ring_of(facts.network, static_cast<std::int64_t>(tensor_ranks), Op::all_reduce).bytes_per_second;
 }
@@ -96,7 +96,7 @@ Symbols with_split(const StepFacts& facts, Symbols symbols, double tensor_ranks)
   return symbols;
 }
 
-// Of the divisors of the ranks that leave both ways more than one rank.
+// The best of the divisors of the ranks that give both ways more than one rank.
 double best_tensor_ranks(const StepFacts& facts, const Symbols& symbols) {
   double best = 0, least = std::numeric_limits<double>::infinity();
   for (std::int64_t split = 2; split <= std::min(facts.ranks() / 2, facts.network.ranks_on_machine); ++split) {

@@ -16,8 +16,8 @@
 
 namespace ridgepoint {
 
-// Elements of parameters. `products`: that matrix products read. `only_products`: that nothing else reads. `in_blocks`:
-// whose states may be 8-bit codes.
+// Counts of parameters. `products`: those that matrix products read. `only_products`: those that nothing else reads.
+// `in_blocks`: those whose states may be 8-bit codes.
 struct ParameterElements {
   double all = 0, products = 0, only_products = 0, in_blocks = 0;
   double all_of_blocks = 0, only_products_of_blocks = 0;
@@ -57,7 +57,7 @@ std::span<const SymbolRow> symbol_rows();
 struct Calculation {
   std::string_view key, symbol, name, formula, unit;
   std::optional<double> (*planned)(const StepFacts&) = nullptr;
-  // Searches for the value; the formula says what it makes least.
+  // Searches for the value that makes the formula least.
   double (*search)(const StepFacts&, const Symbols&) = nullptr;
   std::int64_t least_ranks = 2;
 };

@@ -76,8 +76,8 @@ bool has_times(const Record& record) {
                              [&](ComparedTime time) { return is_time(time_of(record, time).median); });
 }
 
-// Of plans and memory histories the peak is compared. A row of the null device has no time by its nature; one that
-// failed is shown with its error.
+// For plans and memory histories the peak is compared. A row of the null device never has a time; a failed row is shown
+// with its error.
 bool is_comparable(const Record& record) {
   const bool is_about_memory = record.experiment == Experiment::plan || record.experiment == Experiment::memory;
   return record.status != RunStatus::ok || has_times(record) ||
@@ -122,7 +122,7 @@ std::string not_compared(std::size_t rows, const std::string& file) {
   return fmt::format("{} row{} of '{}' {} not compared", rows, rows == 1 ? "" : "s", file, rows == 1 ? "is" : "are");
 }
 
-// A foreign record with the settings of the row that it is compared with; its own are the same, or not known.
+// A foreign record with the settings of the row that it is compared with; its own settings are the same, or not known.
 Record with_settings_of(const Record& baseline, const Record& foreign) {
   Record record = baseline;
   record.engine = foreign.engine;
@@ -148,8 +148,8 @@ class Matcher {
     if (after.known_fields) restrict_to(*after.known_fields);
   }
 
-  // Rows of other engines are matched if no engine is in both files: Ridgepoint with another program.
-  // Where no row has the configuration of another, and the files as wholes differ in a setting, that is compared.
+  // If no engine is in both files, rows of different engines are matched: Ridgepoint with another program. If no rows
+  // have the same configuration, and the files differ in one setting as a whole, that setting is compared.
   void match() {
     if (found(true) || found(false)) return;
     const std::vector<Difference> differences = differences_of_files();

@@ -1,5 +1,5 @@
-// Compares the times and peaks of records: of one run with alternating iterations, of the rows of a file, or of the
-// rows of two files that have the same configuration, which is the settings by which rows are matched.
+// Compares the times and peaks of records: of one run with alternating iterations, of the rows of one file, or of rows
+// of two files with the same configuration, that is, with equal values of all settings that rows are matched by.
 #pragma once
 
 #include <array>
@@ -57,14 +57,14 @@ struct RecordComparison {
   std::vector<std::string> warnings;  // a sentence for each group of rows that are not compared
 };
 
-// The others with the first. Throws Error if there are fewer than two or if they ran on different devices.
+// Compares the others with the first. Throws Error if there are fewer than two, or if they ran on different devices.
 RecordComparison compare_runs(std::span<const Record> records, const CompareOptions& options);
 
-// One file: its other rows with its first. More: the rows of each with those of the first. Configurations are all
-// settings but seed, warm-up and number of steps; where a file has several rows of one, they are matched in order. A
-// foreign record is matched by the fields that it has, and gets the others from its baseline.
-// Throws Error if nothing is comparable, and says why: rows of different devices, with both names; no times; no common
-// configuration.
+// One file: compares its other rows with its first row. Several files: compares the rows of each with the rows of the
+// first file. A configuration is all settings but seed, warm-up and number of steps; several rows with one
+// configuration are matched in order. A foreign record is matched by the fields that it has, and gets the others from
+// its baseline. Throws Error if nothing is comparable, and says why: rows of different devices, with both names; no
+// times; no common configuration.
 RecordComparison compare_files(std::span<const RecordFile> files, const CompareOptions& options);
 
 struct ConfigurationField {
@@ -73,8 +73,8 @@ struct ConfigurationField {
   friend bool operator==(const ConfigurationField&, const ConfigurationField&) = default;
 };
 
-// Without seed, warm-up and steps, which say how it was measured, and without the device. The engine is without its
-// version. `known` restricts it to these fields.
+// The configuration: without the device, and without seed, warm-up and steps, which say how a row was measured. The
+// engine has no version. `known` restricts the configuration to these fields.
 std::vector<ConfigurationField> configuration_of(const Record& record,
                                                  const std::optional<std::set<std::string>>& known, bool with_engine);
 

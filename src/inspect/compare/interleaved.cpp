@@ -31,8 +31,8 @@ Record describe_lane(const RunConfig& config) {
   return record;
 }
 
-// One configuration: its program and its times. No member throws, except that the watcher stops the run, and LostRanks
-// where an iteration fails on one of several ranks.
+// One configuration: its program and its times. Members throw only if the watcher stops the run, and LostRanks if an
+// iteration fails on one of several ranks.
 class Lane {
  public:
   Lane(const RunConfig& config, StepWatcher watch)
@@ -94,7 +94,7 @@ class Lane {
     record_outcome(record_, stages);
     if (record_.status != RunStatus::ok) program_.reset();
   }
-  // A rank that fails here leaves the others in a collective: none can go on.
+  // If a rank fails here, the others wait in a collective, so no rank can go on.
   void iterate(const std::function<void()>& iterations) {
     if (config_.group == nullptr) return attempt(iterations);
     if (record_.status != RunStatus::ok) return;

@@ -11,8 +11,8 @@
 
 namespace ridgepoint {
 
-// The configurations in the order in which a round runs them, forth and back by turns: a drift from round to round, and
-// what a place in the round costs, favour none.
+// The order of the configurations in a round, forwards and backwards by turns, so that neither a drift from round to
+// round nor a place in the round favours one of them.
 std::vector<std::size_t> order_of_round(std::int64_t round, std::size_t configurations);
 
 struct InterleavedRun {
@@ -21,11 +21,11 @@ struct InterleavedRun {
 };
 
 // Makes all programs, which stay in memory together, warms each of them up, and then runs config.steps rounds. In a
-// round, in the order of order_of_round(), each configuration has an untimed iteration, after which the caches hold its
-// own data, and a timed one. The device, the threads and the steps of all configurations are the same. A configuration
-// that fails has the status and leaves the rounds to the others. Without a finished round there are no records. On
-// several ranks, all call this with the same configurations, the times are those of the rank, and all finish the same
-// rounds. Throws nothing but LostRanks, where an iteration fails on one of them.
+// round, in the order of order_of_round(), each configuration runs an untimed iteration, so that the caches hold its
+// own data, and a timed one. All configurations have the same device, threads and steps. A configuration that fails has
+// the status and leaves the rounds to the others. Without a finished round there are no records. On several ranks, all
+// call this with the same configurations, the times are those of the rank, and all finish the same rounds. Throws
+// nothing but LostRanks, where an iteration fails on one of them.
 InterleavedRun measure_interleaved(std::span<const RunConfig> configs, const StepWatcher& watch = {});
 
 }  // namespace ridgepoint

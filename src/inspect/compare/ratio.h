@@ -1,5 +1,5 @@
-// The confidence interval of a median, without an assumption on the distribution: outliers, several modes and skew
-// widen the interval, and never make it wrong. The ratio of two measured times, its interval, and the verdict on it.
+// The confidence interval of a median, for any distribution: outliers, several modes and skew widen the interval, but
+// never make it wrong. Also the ratio of two measured times, its interval and its verdict.
 #pragma once
 
 #include <array>
@@ -21,14 +21,14 @@ struct TimeRatio {
   std::optional<Interval> interval;
 };
 
-// Of runs at different times: the ratio of the medians. The interval combines the exact intervals of both medians on
+// For runs one after another: the ratio of the medians. The interval combines the exact intervals of both medians on
 // the logarithmic scale by the method of variance estimates recovery (G. Y. Zou and A. Donner, Statistics in Medicine
 // 27, 2008). All samples are above 0.
 TimeRatio ratio_of_medians(std::span<const double> baseline_ms, std::span<const double> ms, double confidence);
 
-// Of runs that alternate: sample i of both is of round i. The ratio is the median of the ratios of the rounds, which
-// what both share in a round (clock rates, other programs) cancels out of; its interval is exact. The two have equally
-// many samples, all above 0.
+// For runs that alternate: sample i of both is of round i. The ratio is the median of the rounds' ratios, so effects on
+// both in a round (clock rates, other programs) cancel out; its interval is exact. Both have equally many samples, all
+// above 0.
 TimeRatio ratio_of_rounds(std::span<const double> baseline_ms, std::span<const double> ms, double confidence);
 
 enum class Verdict : std::uint8_t { faster, slower, same, cannot_tell };

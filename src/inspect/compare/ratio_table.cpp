@@ -102,7 +102,7 @@ std::vector<Record> shown_records(const RecordComparison& comparison) {
   return records;
 }
 
-// With two files also the baselines: what differs between the files is no caption.
+// With two files also the baselines: a setting that differs between the files must not be in the caption.
 std::string caption_of(const RecordComparison& comparison, std::vector<Record> records) {
   if (comparison.pairing == Pairing::two_files) {
     for (const ComparedRow& row : comparison.rows) records.push_back(row.baseline);

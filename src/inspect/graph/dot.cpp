@@ -112,7 +112,7 @@ std::string edge(const std::string& from, const std::string& to, const std::stri
   return fmt::format("  {} -> {} [label={}{}];\n", from, to, dot_label({label}), more);
 }
 
-// A drawing, from what one node is called and shows.
+// A drawing, made of the names and texts of single nodes.
 class Drawing {
  public:
   explicit Drawing(const Graph& graph) : graph_(graph), is_result_(results_of(graph)) {}

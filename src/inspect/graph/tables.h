@@ -30,8 +30,8 @@ struct PassEffect {
 // One row a pass: its time, and the nodes that it added and removed, by op.
 Table pass_table(const std::string& graph_name, std::span<const PassEffect> passes);
 
-// One row for each op, or body of a fused node, and phase: nodes, launches, operations and bytes, and the ops that a
-// fused node replaces. In the order of phases, most bytes first. Throws Error if a count overflows 64 bits.
+// One row for each phase and op (or body of a fused node): nodes, launches, operations, bytes, and the ops that a fused
+// node replaces. Rows are in the order of phases, most bytes first. Throws Error if a count overflows 64 bits.
 Table op_table(const Graph& graph, Format format);
 
 // A graph with more nodes is drawn with one box for each module and phase instead of one for each node.

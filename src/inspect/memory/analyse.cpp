@@ -85,8 +85,8 @@ std::string fragmented(std::uint64_t inactive, const SnapshotSettings& settings)
   return found + " PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True or max_split_size_mb may avoid it.";
 }
 
-// Sets history_complete, incomplete_because and remarks of the report: whether the history is complete, and what was
-// left out of the file. Its other figures are already there.
+// Says in the report whether the history is complete, and what was left out of the file (history_complete,
+// incomplete_because, remarks). The other figures of the report must be there.
 void add_remarks(const Snapshot& snapshot, const MemoryHistory& history, const Lifetimes& lifetimes,
                  HistorySummary& summary) {
   MemoryReport& report = summary.report;
@@ -161,21 +161,21 @@ std::string advice_for(const OutOfMemoryEvent& failure, const SnapshotSettings& 
           : fmt::format(" The largest part held is {} ({}).", failure.held.categories.front().name,
                         format_bytes(failure.held.categories.front().bytes));
   if (!failure.device_free_bytes) {
-    return fmt::format("The file does not say what the device had free; the request needs a segment of {}.{}",
+    return fmt::format("The file does not say how much memory was free; the request needs a segment of {}.{}",
                        format_bytes(needed), largest);
   }
   if (*failure.device_free_bytes >= needed) {
     return fmt::format(
-        "The device had {} free, enough for the segment of {}: a limit below the device's memory refused it "
+        "The device had room for the segment of {}: a limit below the device's memory refused it "
         "(set_per_process_memory_fraction, a memory limit).{}",
-        format_bytes(*failure.device_free_bytes), format_bytes(needed), largest);
+        format_bytes(needed), largest);
   }
   const std::uint64_t missing = needed - *failure.device_free_bytes;
   if (missing <= inactive) {
     return fmt::format(
         "The segment of {} lacks {}, and {} is reserved and not active: expandable segments, or "
         "torch.cuda.empty_cache() "
-        "before it, may avoid it.{}",
+        "before the request, may avoid the failure.{}",
         format_bytes(needed), format_bytes(missing), format_bytes(inactive), largest);
   }
   return fmt::format(
@@ -237,7 +237,7 @@ std::uint64_t live_blocks(const Segments& segments) {
   return live;
 }
 
-// A file of ours says what repeats, also where that is only one iteration.
+// A file of ours names its iterations, even if there is only one.
 std::vector<MemoryCycle> cycles_of(const Snapshot& snapshot, const MemoryHistory& history, const Lifetimes& lifetimes,
                                    const HistorySummary& summary, const Repetitions& annotated,
                                    const StopPoint& stop_point) {
@@ -254,7 +254,8 @@ bool is_in(const MemoryWindow& window, const MemoryCycle& cycle) {
   return window.begin.moment <= begin && end <= window.end.moment;
 }
 
-// When backward begins, or without one at the end of the iteration of the peak, where a run still has what it saved.
+// When backward begins; without backward, the end of the iteration with the peak, when the saved tensors are still
+// there.
 std::optional<BlockContents> block_of_iteration(const Snapshot& snapshot, const MemoryReport& report,
                                                 const Lifetimes& lifetimes, const StopPoint& stop_point) {
   const std::size_t moment = (report.before_backward ? *report.before_backward : report.contents).at.moment;

@@ -24,8 +24,9 @@ struct MemoryAnalysis {
   Lifetimes lifetimes;
 };
 
-// `work`: what the device did in an iteration like those of the history, where that was observed. `range`: what counts;
-// categories are inferred from the whole history. Throws Error (usage) for a range that begins after the last event.
+// `work`: the device's work in an iteration of the same program, if it was observed. `range`: the part of the history
+// that counts; categories are inferred from the whole history. Throws Error (usage) for a range that begins after the
+// last event.
 MemoryAnalysis analyse_memory(const Snapshot& snapshot, std::int64_t device, const StopPoint& stop_point = {},
                               const std::optional<DeviceWork>& work = {}, const std::optional<MemoryRange>& range = {});
 

@@ -63,8 +63,8 @@ class Layout {
   std::uint64_t never_split_bytes_ = UINT64_MAX;
 };
 
-// The segments that were there before the first event: those that are freed before they are allocated, and those of the
-// end that are not allocated in between.
+// The segments that existed before the first event: segments that are freed before they are allocated, and segments at
+// the end that no event allocates.
 void add_first_segments(const MemoryHistory& history, const Segments& segments, const StopPoint& stop_point,
                         Layout& layout) {
   std::unordered_set<std::uint64_t> named;

@@ -38,7 +38,8 @@ class Judge {
     short_events_ = std::max(kLeastShort, length / 100);
   }
 
-  // What forward still holds when memory runs out was saved, though the exception frees it before any backward.
+  // The blocks that forward still holds when memory runs out were saved for backward, although the exception frees
+  // them.
   InferredCategory judge(const BlockLife& life) const {
     const InferredCategory category = judge_by_life(life);
     const bool is_held = category == InferredCategory::temporary && !snapshot_.origins[life.origin].in_backward &&

@@ -109,7 +109,7 @@ class Groups {
   std::vector<std::pair<Kind, Blocks>> kinds_;
 };
 
-// By origin the block of its module; `forward`: those with ops that run forward, in their order.
+// By origin, the block of its module. `forward`: the blocks with ops that run forward, in order.
 struct BlockNames {
   std::vector<std::string> by_origin;
   std::vector<std::string> forward;
@@ -186,7 +186,7 @@ void fill(const Snapshot& snapshot, const Lifetimes& lifetimes, const StopPoint&
     if (life.is_allocated(contents.at.moment)) groups.add(life, true);
   });
   std::map<std::uint8_t, Sum> categories;
-  // Origins that differ only in what they say of forward and backward have the same names.
+  // Origins that differ only in their phase have the same names.
   std::unordered_map<std::uint32_t, Sum> origins;
   for (const auto& [kind, blocks] : groups.kinds()) {
     categories[kind.category].add(blocks.blocks * kind.block_bytes, blocks.blocks);

@@ -1,4 +1,4 @@
-// What memory holds at a moment, by category, by origin and by group, and which blocks became more.
+// The contents of memory at a moment, by category, by origin and by group, and the blocks that leak.
 #pragma once
 
 #include <cstddef>
@@ -39,8 +39,8 @@ enum class InferredCategory : std::uint8_t {
 inline constexpr auto kInferredCategoryNames = enum_names<InferredCategory>(
     "unknown", "parameter_or_state", "optimizer_state", "gradient", "activation", "temporary", "workspace");
 
-// Sets the category of every life to an InferredCategory. Does nothing where the file names categories.
-// Of the report, phases and failures are there.
+// Sets the category of every life to an InferredCategory, unless the file names categories. Phases and failures of the
+// report must be there.
 void infer_categories(const Snapshot& snapshot, const Repetitions& repetitions, const MemoryReport& report,
                       std::size_t events, const StopPoint& stop_point, Lifetimes& lifetimes);
 
@@ -49,13 +49,13 @@ std::string_view category_name(const Snapshot& snapshot, std::uint8_t category);
 // Sets what is allocated at contents.at; its levels stay.
 void fill(const Snapshot& snapshot, const Lifetimes& lifetimes, const StopPoint& stop_point, MemoryContents& contents);
 
-// Of a run of ours: what a block has saved at the moment, and its gradients from `begin` until `end`, where the
-// iteration has a backward. Empty where no module is a block, or the block has neither.
+// For a run of ours: the tensors that a block of the model has saved at the moment and, if the iteration has a
+// backward, its gradients from `begin` until `end`. Empty if no module is a block, or if the block has neither.
 std::optional<BlockContents> contents_of_block(const Snapshot& snapshot, const Lifetimes& lifetimes, std::size_t moment,
                                                std::size_t begin, std::size_t end, const StopPoint& stop_point);
 
-// What is allocated after the moment `begin`, until `end`, the groups of the largest blocks first; `held` is how many
-// of them are live at `moment`.
+// The allocations after the moment `begin`, until `end`, groups of the largest blocks first; `held` is the number of
+// blocks that are live at `moment`.
 struct MemoryRequest {
   MemoryGroup group;
   std::uint64_t held = 0;
@@ -71,8 +71,8 @@ struct OriginNames {
 };
 OriginNames origin_names(const Snapshot& snapshot, std::uint32_t origin);
 
-// Of a run of ours: "matmul" and "layers.0.attn.q_proj", or "parameter" and "lm_head.weight"; of any other origin the
-// name of its frame and nothing. `source` is "transformer_graph.cpp:121"; empty where the frame has no file.
+// For a run of ours: "matmul" and "layers.0.attn.q_proj", or "parameter" and "lm_head.weight"; for any other origin the
+// name of its frame, and no module. `source` is "transformer_graph.cpp:121", or empty if the frame has no file.
 struct OriginPlace {
   std::string op;
   std::string module;
@@ -80,10 +80,10 @@ struct OriginPlace {
 };
 OriginPlace place_of(const Snapshot& snapshot, std::uint32_t origin);
 
-// Compares what is allocated at the ends of repetitions. The first of three or more does not count: it also allocates
-// what stays, such as gradients and the state of the optimizer. Blocks of one size and one origin are counterparts of
-// one another. Nothing is a leak that grew in fewer than half of the repetitions. Where nothing repeats, the end is
-// compared with the begin, when `start_bytes` were allocated.
+// Compares the allocated blocks at the ends of repetitions. The first of three or more repetitions does not count,
+// because it also allocates blocks that stay, such as gradients and optimizer states. Blocks of one size and one origin
+// are counterparts of one another. A group is a leak only if it grew in at least half of the repetitions. If nothing
+// repeats, the end is compared with the begin, when `start_bytes` were allocated.
 MemoryLeaks find_leaks(const Snapshot& snapshot, const Repetitions& repetitions, std::uint64_t start_bytes,
                        const Lifetimes& lifetimes, const StopPoint& stop_point);
 

@@ -10,7 +10,8 @@ namespace {
 
 using Basis = MemoryLeaks::Basis;
 
-// What is allocated at `last` and was not at `first`, by origin and size, without what only took the place of others.
+// The blocks that are allocated at `last` and were not at `first`, by origin and size, less the blocks that only
+// replace others.
 std::vector<MemoryLeak> grown(const Snapshot& snapshot, const Lifetimes& lifetimes, std::size_t first, std::size_t last,
                               const StopPoint& stop_point) {
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::int64_t> changes;

@@ -81,7 +81,7 @@ class Finder {
     if (step.is_complete) life.end = moment;
   }
 
-  // The segments at the end have the exact sizes of the blocks that are live there, and the blocks that no event names.
+  // The segments at the end have the exact sizes of their live blocks, and blocks that no event names.
   void match_segments() {
     std::unordered_map<std::uint64_t, std::pair<const SnapshotBlock*, std::uint16_t>> live;  // and its stream
     for (const SnapshotSegment* segment : segments_) {
@@ -136,7 +136,7 @@ class Finder {
     }
     std::uint64_t reserved = 0;
     for (const SnapshotSegment* segment : segments_) reserved += segment->size_bytes;
-    // At least what the events take away before they add it.
+    // At least as many bytes as the events take away before they add them.
     const std::uint64_t least = 0 - static_cast<std::uint64_t>(least_reserved_change_);
     const auto before = static_cast<std::int64_t>(reserved - reserved_change_);
     start.reserved_bytes = before < 0 ? least : std::max(static_cast<std::uint64_t>(before), least);
@@ -175,7 +175,7 @@ LifeTracker::Step LifeTracker::step(const Event& event) {
       state = requests_free ? State::allocated : State::pending;
     }
     step.life = current;
-    // A completed release includes the request, where the file does not have it.
+    // A completed release includes its request, if the file lacks the request.
     step.is_freed = state == State::allocated;
     step.is_complete = completes_free;
     state = completes_free ? State::absent : State::pending;

@@ -1,6 +1,6 @@
-// The blocks of a history, each with the moments at which it was allocated and freed, and the levels that follow.
-// Moment m is the state after the first m events. Blocks that are older than the history are found from their release
-// in it, or from the segments at its end.
+// The blocks of a history, each with the moments at which it was allocated and freed, and the levels of memory that
+// follow. Moment m is the state after the first m events. Blocks that are older than the history are known from their
+// release, or from the segments at the end.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,8 @@ struct BlockLife {
 inline constexpr std::uint32_t kOlder = std::uint32_t{1} << 31;
 inline constexpr std::uint32_t kNoLife = UINT32_MAX;
 
-// Follows events and says what each does to which block. Every walk over the same history finds the same numbers.
+// Follows events and finds the block and the effect of each. Every walk over the same history gives blocks the same
+// numbers.
 class LifeTracker {
  public:
   struct Step {
@@ -97,14 +98,13 @@ using Segments = std::vector<const SnapshotSegment*>;
 Lifetimes find_lifetimes(const MemoryHistory& history, const Segments& segments, const SnapshotSettings& settings,
                          const StopPoint& stop_point);
 
-// Replaces the sizes of lives that are not exact, because their file gives the requested bytes alone. PyTorch's
-// allocator rounds a request up to 512 bytes and, in a segment for large blocks, gives the whole free block away where
-// at most 1 MiB of it would be left (c10/cuda/CUDACachingAllocator.cpp, should_split); what is free at an address
-// follows from its neighbours.
+// Replaces sizes that are not exact because the file has only requested bytes. PyTorch's allocator rounds a request up
+// to 512 bytes. In a segment for large blocks it gives away the whole free block if at most 1 MiB would be left
+// (c10/cuda/CUDACachingAllocator.cpp, should_split); the free bytes at an address follow from its neighbours.
 void set_block_sizes(const MemoryHistory& history, const Segments& segments, const SnapshotSettings& settings,
                      const StopPoint& stop_point, Lifetimes& lives);
 
-// What an event adds to the reserved bytes, negative for what it takes away.
+// The reserved bytes that an event adds, negative if it takes them away.
 std::int64_t reserved_change(const MemoryHistory& history, const MemoryHistory::Event& event);
 
 // Calls visit(moment, event, step, levels) after each event.

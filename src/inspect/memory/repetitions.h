@@ -25,11 +25,11 @@ struct Repetitions {
   std::vector<Repetition> each;  // in order; they do not overlap
 };
 
-// Of the annotations that occur at least twice, those that cover most events; numbers at the end of a name ("step 7")
-// do not count. The file of a run of ours says where its warm-up ends: these are its iterations after that.
+// Among annotations that occur at least twice, those that cover the most events; numbers at the end of a name ("step
+// 7") do not count. A file of ours says where its warm-up ends: the repetitions are its iterations after that.
 Repetitions annotated_repetitions(const Snapshot& snapshot, const HistorySummary& summary);
 
-// The cycles. Where there are none all that counts as one repetition, if memory was in use before it.
+// The cycles. Without cycles, everything that counts is one repetition, if memory was in use before it.
 Repetitions repetitions_by_level(const HistorySummary& summary, const std::vector<MemoryCycle>& cycles);
 
 }  // namespace ridgepoint

@@ -1,4 +1,4 @@
-// What a history of memory says of one device: of a run, a prediction or a file. Sizes are bytes, times are
+// The analysis of one device's history of memory, from a run, a prediction or a file. Sizes are bytes, times are
 // microseconds since 1970 and 0 where there are none. A moment is a number of events: at moment m the first m events
 // have happened.
 #pragma once
@@ -74,10 +74,10 @@ struct MemoryContents {
 // One block of a model, the middle one of those that run forward: layers.16.
 struct BlockContents {
   std::string name = {};
-  // What it saves for backward, when backward begins; without a backward, at the end of the iteration. Modules have
-  // their numbers. Only groups and categories are set.
+  // The tensors that the block saves for backward, when backward begins, or without backward at the end of the
+  // iteration. Modules have their numbers. Only groups and categories are set.
   MemoryContents saved = {};
-  // The most at one moment of the iteration, in blocks and as requested; empty without backward.
+  // The most bytes at one moment of the iteration, in blocks and as requested; empty without backward.
   std::optional<std::uint64_t> gradient_bytes = {}, requested_gradient_bytes = {};
 
   std::uint64_t requested_saved_bytes() const {
@@ -101,7 +101,7 @@ struct MemoryPhase {
   bool is_whole = true;    // not cut by the range that was asked for
 };
 
-// The highest moment of all occurrences of a phase of a training step that count, the first of equals.
+// The peak over all counted occurrences of a phase of a training step; the first of equal moments.
 struct PhasePeak {
   std::string phase;
   MemoryContents contents;
@@ -132,7 +132,7 @@ struct Fragmentation {
   std::uint64_t unused_segment_bytes = 0;  // of them, in segments without a live block
 };
 
-// Blocks of one size from one origin that became more from the first repetition that counts to the last.
+// Blocks of one size and origin whose number grew from the first counted repetition to the last.
 struct MemoryLeak {
   std::string origin;
   std::string library;
@@ -160,8 +160,9 @@ struct DeviceWork {
   double wall_ms = 0;
 };
 
-// The rise and fall of allocated memory that repeats. A viewer that draws one event beside the other shows a release of
-// many blocks at once as a long fall; so durations are given in time, in events and in the steps of such a viewer.
+// The repeated rise and fall of allocated memory. The viewer at pytorch.org/memory_viz draws one event beside the
+// other, so a release of many blocks at once looks like a long fall; durations are therefore given in time, in events
+// and in the viewer's steps.
 struct Sawtooth {
   // allocator_bound: the time goes to requests to the device for segments. compute_bound: the device is always busy.
   // host_bound: it waits for the host. Where its work was not observed, the pace: one direction takes more than four
@@ -189,12 +190,12 @@ struct Sawtooth {
   Verdict verdict = Verdict::none;
 };
 
-// A part of a history that is asked for: microseconds after its first event, or events where it has no times.
+// The part of a history that the user asked for: microseconds after the first event, or events if there are no times.
 struct MemoryRange {
   std::int64_t begin = 0, end = 0;
 };
 
-// What counts of a history: all of it, what follows the warm-up, or a range that was asked for.
+// The part of a history that counts: all of it, the part after the warm-up, or a range that the user asked for.
 struct MemoryWindow {
   MemoryMoment begin, end;
   bool is_range = false;

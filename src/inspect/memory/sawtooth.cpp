@@ -140,8 +140,8 @@ struct CycleRun {
   double events = 0;
 };
 
-// Follows the cycles between the lows of an ExtremeFilter and finds their longest run of those that end about where
-// they begin. It keeps no cycles but those of a run that is already known: histories have millions.
+// Follows the cycles between the lows of an ExtremeFilter and finds the longest run of cycles that end at about the
+// level where they begin. Keeps only the cycles of the longest run so far, because histories have millions of cycles.
 class RunSearch {
  public:
   explicit RunSearch(std::uint64_t least_bytes, const CycleRun& kept = {}) : filter_(least_bytes), kept_(kept) {

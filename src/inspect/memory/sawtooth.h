@@ -1,4 +1,4 @@
-// The rise and fall of allocated memory: its turning points, and what they say of the program.
+// The rise and fall of allocated memory: its turning points, and the verdict on the program.
 #pragma once
 
 #include <cstddef>
@@ -29,13 +29,13 @@ struct MemoryCycle {
   TurningPoint end;         // the low, when it is reached
 };
 
-// Of each repetition that begins at one of these moments, and lasts until the next one begins or the history ends, the
-// highest level; a cycle is the fall from the one before it, and the rise to it.
+// Finds the highest level of each repetition. A repetition begins at one of these moments and lasts until the next one,
+// or the end of the history. A cycle is the fall from the previous highest level and the rise to the next.
 std::vector<MemoryCycle> cycles_between(std::span<const std::size_t> begins, const MemoryHistory& history,
                                         const Lifetimes& lifetimes, const StopPoint& stop_point);
 
-// Where nothing says what repeats: at least three cycles from low to low that return to about the same level and cover
-// half of the events; otherwise empty.
+// For a history without repetitions: at least three cycles from low to low that return to about the same level and
+// cover half of the events; otherwise empty.
 std::vector<MemoryCycle> find_cycles(const MemoryHistory& history, const Lifetimes& lifetimes,
                                      const HistorySummary& summary, const StopPoint& stop_point);
 

@@ -80,7 +80,7 @@ class PhaseFollower {
     found_.left_out.unmatched_annotations += open_.size();
     while (!open_.empty()) close(open_.size() - 1, last, levels);
   }
-  // A range begins: what is closed does not count, what is open begins here.
+  // A range begins: closed phases do not count, and open phases begin here.
   void begin_range(const MemoryMoment& now, const MemoryLevels& levels) {
     std::vector<MemoryPhase> cut;
     for (Open& open : open_) {
@@ -93,7 +93,7 @@ class PhaseFollower {
     report_.phases = std::move(cut);
     for (const Open& open : open_) raise(open, now, levels);
   }
-  // It ends: what is open ends here, and what begins here is not of the range.
+  // A range ends: open phases end here, and phases that begin here do not belong to it.
   void end_range(const MemoryMoment& now, const MemoryLevels& levels) {
     for (; !open_.empty(); close(open_.size() - 1, now, levels)) report_.phases[open_.back().phase].is_whole = false;
     std::erase_if(report_.phases,

@@ -1,5 +1,4 @@
-// What one walk over a history finds: levels, peaks, phases, failures, and segments that were given back and asked for
-// again.
+// One walk over a history finds levels, peaks, phases, failures, and segments that were given back and asked for again.
 #pragma once
 
 #include <cstddef>
@@ -31,9 +30,9 @@ inline constexpr std::size_t kMaxOutOfMemory = 20;
 
 // Annotations are taken in the order of their times; one with the time of an event comes before it. An END closes the
 // newest open phase of its name; a phase that is still open after the last event ends there. Phases, peaks and
-// everything of the window count from Snapshot::settings.counted_from_us on. What the first events of the window free,
-// and the first events of a phase that begins together with the one around it, does not count for its peak: it is of
-// the iteration before. With a range, only what begins and ends in it counts, and the level at its begin does.
+// everything of the window count from Snapshot::settings.counted_from_us on. Blocks that the first events of the window
+// free belong to the previous iteration, so they do not count for the window's peak. The same holds for a phase that
+// begins together with the phase around it. With a range, only events within it count, and the level at its begin.
 HistorySummary summarise(const Snapshot& snapshot, std::int64_t device, const MemoryHistory& history,
                          const Lifetimes& lifetimes, const StopPoint& stop_point,
                          const std::optional<MemoryRange>& range = {});

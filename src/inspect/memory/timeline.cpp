@@ -13,7 +13,7 @@ namespace {
 
 constexpr auto kAxisNames = enum_names<TimelineAxis>("time", "events");
 
-// Of ours, and those that are inferred of files of PyTorch.
+// Categories of our runs, and categories that are inferred for PyTorch's files.
 std::size_t layer_of(std::string_view category) {
   if (category == "parameter" || category == "optimizer_state" || category == "data" ||
       category == "parameter_or_state")
@@ -41,7 +41,7 @@ class DrawnBlocks {
     of_smallest_ = static_cast<std::size_t>(std::count(sizes.begin(), smallest + 1, smallest_bytes_));
   }
 
-  // Of the next block in the list: blocks stand where they are allocated, older ones where they are freed.
+  // The next block in the list: blocks are listed at their allocation, older blocks at their release.
   bool draws_next(const BlockLife& life) {
     if (life.requested_bytes() != smallest_bytes_) return life.requested_bytes() > smallest_bytes_;
     if (of_smallest_ == 0) return false;

@@ -47,8 +47,8 @@ struct TimelineColumn {
   std::uint64_t allocated_bytes = 0;                              // where it is highest
   std::array<std::uint64_t, kMemoryLayerCount> layer_bytes = {};  // then
   std::uint64_t reserved_bytes = 0;                               // the most
-  // At its begin: the phase of a training step, empty where none is marked, as where the host waits for the device, and
-  // how many outermost annotations have begun.
+  // At the begin of the column: the phase of a training step (empty if none is marked, as while the host waits for the
+  // device), and the number of outermost annotations that have begun.
   std::string phase = {};
   std::size_t iteration = 0;
 };

@@ -54,7 +54,7 @@ std::string words_of_factor(double factor, double error, const NamedSizes& sizes
   return text;
 }
 
-// The factor between both that makes the squares of the differences least, where all is within tolerance with it.
+// The least-squares factor between both tensors, if the tensors agree within tolerance after multiplication by it.
 std::string remark_on_factor(const NamedDifference& of, const HostTensor& ours, const HostTensor& theirs,
                              const NamedSizes& sizes) {
   const Numbers a = ours.as<double>(), b = theirs.as<double>();

@@ -1,4 +1,4 @@
-// What the numbers of a tensor that differs say about its fault: NaN, a constant factor, and where it differs.
+// Describes how a tensor differs: NaN, a constant factor, and the place of the differences.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace ridgepoint::tables {
 
-// What to say behind the name of a tensor that is beyond tolerance and a colon; `ours` is what it should be. The
-// numbers prove it: a factor is named if the file's tensor, divided by it, is within tolerance. Empty if every element
-// differs, by no factor.
+// The remark on a tensor that is beyond tolerance, to stand after its name and a colon; `ours` is the correct tensor. A
+// factor is named only if the file's tensor, divided by the factor, is within tolerance. Empty if every element
+// differs, by no common factor.
 std::string remark_on(const NamedDifference& of, const HostTensor& ours, const HostTensor& theirs,
                       const NamedSizes& sizes);
 
-// The end of a sentence on a tensor whose shape in the file is another: what to do where the sizes are those of `ours`
-// in another order, or with axes of size 1 more or less; empty otherwise.
+// The advice on a tensor that has another shape in the file, if its sizes are those of `ours` in another order, or with
+// more or fewer axes of size 1; otherwise empty.
 std::string remark_on_shape(const Shape& ours, const Shape& theirs);
 
 }  // namespace ridgepoint::tables

@@ -45,7 +45,7 @@ std::string beyond_cell(const TensorDifference& d) {
   return d.beyond == 0 && d.tolerance_ratio > 1 ? "as a whole" : std::to_string(d.beyond);
 }
 
-// The results that a file may lack all together, and how they are called.
+// Groups of results that a file may lack as a whole, with their names.
 struct OptionalGroup {
   std::string_view names;
   bool (*has)(std::string_view name);
@@ -80,10 +80,10 @@ void add_missing(Comparison& comparison, const std::map<std::string, HostTensor>
   }
 }
 
-// AdamW divides a gradient by its own size, so rounding in place of a gradient becomes an update of any size up to the
-// learning rate: that of a bias of keys whose element of a head is not rotated, or turns slowly. Makes the updates of
-// such elements 0: their gradient in the file is below kShare of the tensor's root mean square, and not 0 on both
-// sides. Returns how many there are.
+// AdamW divides a gradient by its own size. So if a gradient is 0 but for rounding, the update can have any size up to
+// the learning rate, as in the bias of keys whose elements are not rotated, or turn slowly. Sets the updates of such
+// elements to 0: their gradient in the file is below kShare of the tensor's root mean square, and not 0 on both sides.
+// Returns their number.
 std::int64_t leave_out_rounding(const HostTensor& gradient, const HostTensor& reference, HostTensor& update,
                                 HostTensor& reference_update) {
   constexpr double kShare = 1e-3;
@@ -102,8 +102,8 @@ std::int64_t leave_out_rounding(const HostTensor& gradient, const HostTensor& re
   return count;
 }
 
-// Compares the updates of a parameter by two runs; those of elements without a gradient but rounding only if the others
-// differ, too.
+// Compares the updates of a parameter by two runs. Elements whose gradient is only rounding are compared only if the
+// others differ, too.
 NamedDifference compare_updates(const std::string& parameter, const std::map<std::string, HostTensor>& results,
                                 const SafetensorsFile& reference, const HostTensor& before, const Tolerance& tolerance,
                                 std::vector<std::string>& notes) {
@@ -126,7 +126,7 @@ NamedDifference compare_updates(const std::string& parameter, const std::map<std
   return found;
 }
 
-// "grad.a, grad.b and 2 more: 8 times what it should be": a sentence for all tensors of which the same is said.
+// "grad.a, grad.b and 2 more: 8 times what it should be": one sentence for all tensors with the same remark.
 std::vector<std::string> grouped_remarks(const Comparison& comparison) {
   constexpr std::size_t kShown = 3;
   std::vector<std::pair<std::string, std::vector<std::string>>> groups;

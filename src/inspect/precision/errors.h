@@ -1,5 +1,5 @@
-// What number types change: the types of the ops in a graph, rounding errors of a sum in each type, and the errors of a
-// model that runs with the same numbers in several precisions, against double precision.
+// The effects of number types: the types of the ops in a graph, the rounding errors of a sum in each type, and the
+// errors of a model in several precisions, from the same numbers, against double precision.
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,7 @@ namespace {
 
 bool is_communication(const DeviceEvent& event) { return event.kernel_class == KernelClass::communication; }
 
-// Not what marks on a GPU that it runs.
+// Without the fills that mark on a GPU that a collective runs.
 bool is_collective(const DeviceEvent& event) { return is_communication(event) && event.kind != ActivityKind::fill; }
 
 // A time in which no kernel but collectives ran.
@@ -84,7 +84,7 @@ std::string node_name(const DeviceTimeline& timeline, const DeviceEvent& event) 
   return scope.empty() ? op : scope + ' ' + op;
 }
 
-// What a rank tells the others: when each collective began and ended, by the clock of rank 0.
+// A rank's message to the others: when each collective began and ended, by the clock of rank 0.
 Json spans_of(const Profile& profile, const Communication& found, std::int64_t offset_ns) {
   Json spans = Json::array();
   for (const CollectiveTime& time : found.collectives) {

@@ -15,8 +15,8 @@ namespace ridgepoint {
 
 class ProcessGroup;
 
-// One run of a collective, which may be several kernels and copies one after another. It is exposed while it runs, no
-// other kernel does, and the next one begins after its end.
+// One run of a collective, which may be several kernels and copies one after another. Its time is exposed while no
+// other kernel runs and the next kernel waits for its end.
 struct CollectiveTime {
   std::size_t kernel = 0;                 // index in DeviceTimeline::events of the first
   std::int64_t begin_ns = 0, end_ns = 0;  // of the first and of the last
@@ -29,7 +29,7 @@ struct Communication {
   std::int64_t time_ns = 0;                 // collectives run one after another
   std::int64_t exposed_ns = 0;
   std::int64_t alone_ns = 0;  // no other kernel ran, whether or not the next one waited
-  // Share of the time in which other kernels ran, or the host was late; 1 without collectives.
+  // The share of the collectives' time in which other kernels ran, or the host was late; 1 without collectives.
   double hidden() const;
 
   void add(const CollectiveTime& time);
@@ -54,8 +54,8 @@ inline std::vector<ExposedRow> exposed_collectives(const Profile& profile) {
   return exposed_collectives(timeline, communication(timeline));
 }
 
-// By how much the clock of each rank is ahead of rank 0's: 0 on one machine, else the median of differences right after
-// barriers, which is as exact as a barrier. Called by all ranks.
+// How far the clock of each rank is ahead of rank 0's: 0 on one machine, else the median difference right after
+// barriers, as exact as a barrier. Called by all ranks.
 std::vector<std::int64_t> clock_offsets(ProcessGroup& group);
 
 // When a collective began, by a clock that all ranks share, and how long it took.

@@ -1,5 +1,5 @@
-// What ran on a device, in the form that the views of profiles and of traces share. An event is 48 bytes; names and
-// places are stored once.
+// The activities of a device, in one form for profiles and traces. An event has 48 bytes; names and places are stored
+// once.
 #pragma once
 
 #include <cstdint>

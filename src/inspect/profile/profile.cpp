@@ -80,8 +80,8 @@ void copy_times(KernelRecord& record, const Activity& activity, std::int64_t bas
   record.shared_bytes = activity.shared_bytes;
 }
 
-// Copies and fills have their own class, and fills their own phase, whichever node launched them. Those of a collective
-// are a part of it: on a GPU a fill before it and one behind it say that it runs.
+// Copies and fills have their own class, and fills their own phase, whichever node launched them. Copies and fills of a
+// collective belong to it: on a GPU a fill before and a fill after it mark that it runs.
 void set_purpose(KernelRecord& record, ActivityKind kind) {
   record.kind = kind;
   if (kind == ActivityKind::kernel || record.kernel_class == KernelClass::communication) return;
@@ -225,7 +225,7 @@ void record_profile(Profile& profile, Session& session, Program& program, Activi
   if (group != nullptr) compare_ranks(profile, *group);
 }
 
-// A rank that fails between the others' steps leaves them in a collective: none can go on.
+// If a rank fails between the others' steps, they wait in a collective, so no rank can go on.
 void record_on_ranks(Profile& profile, Session& session, Program& program) {
   ProcessGroup* group = session.config().group.get();
   std::unique_ptr<ActivityRecorder> recorder;

@@ -14,7 +14,7 @@ namespace ridgepoint {
 // (Node::origin) or the module decides.
 KernelClass kernel_class(const Graph& graph, const Node& node);
 
-// What is known of a node's kernel before it runs.
+// The properties of a node's kernel that are known before it runs.
 KernelRecord record_of(const Graph& graph, const Node& node);
 
 // Turns a log into the kernel records of `steps`. Both use the same clock; times in the profile count from the
@@ -25,9 +25,9 @@ void fill_profile(Profile& profile, const Program& program, const std::vector<Pr
 // fails, `problem` says why, and the timing is kept. Empty if the watcher stopped the run.
 std::optional<Profile> measure_profile(const RunConfig& config, CeilingCache& ceilings, const StepWatcher& watch = {});
 
-// What measure_profile() of one step should find on the configuration's card, whose null device runs nothing: a kernel
-// for each launch, named after its op, at the time that is predicted (predict/time). Without a prediction the record of
-// the run says why. Empty if the watcher stopped it.
+// The predicted profile of one step on the configuration's card (predict/time): a kernel for each launch, named after
+// its op, with its predicted time. Nothing runs. Without a prediction the record of the run says why. Empty if the
+// watcher stopped it.
 std::optional<Profile> forecast_profile(const RunConfig& config, const StepWatcher& watch = {});
 
 // measure_step() on one of several ranks; config.profiled_steps more iterations under the device's recorder then give

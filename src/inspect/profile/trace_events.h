@@ -21,8 +21,8 @@ namespace ridgepoint {
 
 class ProcessGroup;
 
-// A rank of those that a trace has, how far its profile begins after the earliest event of all, and the events of other
-// ranks that its file has too, with commas between them.
+// One rank of a trace: the time of its profile after the earliest event of all ranks, and the events of other ranks in
+// its file, with commas between them.
 struct TraceOfRanks {
   int rank = 0, ranks = 1;
   std::int64_t shift_ns = 0;

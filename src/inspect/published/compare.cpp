@@ -63,7 +63,7 @@ bool is_tf32_printed_as_fp32(const PublishedRow& row) {
   return row.kind == PublishedKind::step && row.study == kA100 && row.text("dtype") == "fp32";
 }
 
-// What a row states, or leaves to the engine and the machine. No source changed another setting.
+// The settings that a row states, or leaves to the engine and the machine. No source changed any other setting.
 constexpr std::string_view kOfRows[] = {
     "model.name",  "model.layers", "model.d_model", "model.d_ff", "model.heads",
     "model.vocab", "context",      "keys",          "batch",      "dtype",
@@ -73,7 +73,7 @@ constexpr std::string_view kOfRows[] = {
 bool has_usual_settings(const Record& record) {
   return std::ranges::all_of(record_settings(), [&](const Setting& setting) {
     const bool is_of_rows = std::ranges::find(kOfRows, setting.path) != std::end(kOfRows);
-    // What only files have, momentum and weight decay, is in the cell of the optimizer where it is not usual.
+    // Momentum and weight decay, which only files have, are in the optimizer's cell if they are not usual.
     return is_of_rows || !setting.is_matched || setting.path.empty() || setting.where == Setting::Where::files ||
            is_usual(record, setting);
   });

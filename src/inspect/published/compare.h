@@ -1,5 +1,5 @@
-// Which published rows can stand beside a run, and what of them compares. The rules are the table "What compares with
-// what" of data/published/README.md.
+// Finds the published rows that can stand beside a run, and the figures that compare. The rules are the table "What
+// compares with what" of data/published/README.md.
 #pragma once
 
 #include <cstdint>
@@ -29,21 +29,21 @@ struct Comparable {
 // "A800" is either of two.
 SameCard same_card(const std::optional<std::string>& card, const std::string& device);
 
-// Why times of that study say nothing of times on the device: "another card (NVIDIA H200, not A800)"; empty on its
-// card.
+// Why times of the study do not compare with times on the device: "another card (NVIDIA H200, not A800)"; empty on the
+// study's card.
 std::string other_card(std::string_view study, const std::string& device);
 
-// The figure of a record that stands for one of a source, in the source's unit: the median for `median_ms`, the peak in
-// MiB for `peak_mib`. Empty where the record has none, and for figures whose unit the source leaves open.
+// The figure of a record to compare with a source's figure, in the source's unit: the median for `median_ms`, the peak
+// in MiB for `peak_mib`. Empty if the record has none, or if the source leaves the unit open.
 std::optional<double> own_figure(const Record& record, std::string_view quantity);
 
 // The condition under which a row compares with anything, by its kind, table and study; empty if there is none.
 std::string condition_of(const PublishedRow& row);
 
-// The rows of training steps (bench, profile, memory and plan records) or of attention calls whose workload is that of
-// the record, as far as the source states it, rows of the same card first. A row that states neither batch nor context
-// is left out, and so are rows of which only ratios compare. A record with a setting that no source changed, such as
-// checkpoints or adapters, has none. Rows stand in the order of `rows` otherwise.
+// The rows of training steps (for bench, profile, memory and plan records) or of attention calls with the workload of
+// the record, as far as the source states it. Rows of the same card come first, otherwise in the order of `rows`. Rows
+// without batch and context, and rows whose ratios alone compare, are left out. A record with a setting that no source
+// changed, such as checkpoints or adapters, has none.
 std::vector<Comparable> comparable_rows(const Record& record, std::span<const PublishedRow> rows);
 
 }  // namespace ridgepoint

@@ -1,6 +1,6 @@
-// Published figures and what their sources say of them, read from the rows of data/published, which cmake/embed.cmake
-// embeds. data/published/README.md says where the rows come from, what their fields mean and what is not stated; the
-// words here are those of that file.
+// Published figures with the statements of their sources, read from the rows of data/published, which cmake/embed.cmake
+// embeds. data/published/README.md has the origin of the rows, the meaning of the fields and the terms that are used
+// here.
 #pragma once
 
 #include <array>

@@ -80,8 +80,8 @@ std::string doubt_of(const Record& run, const PublishedFigure& figure) {
   return is_time(figure) && mark.starts_with('~') ? " " + mark : "";
 }
 
-// Why the figure and that of the run say nothing of each other; empty where they compare. A device changes times, but
-// not what a run allocates.
+// Why the figure does not compare with the run's figure; empty if it does. Another device changes times, but not
+// allocations.
 std::string why_not(const PublishedLine& line, const PublishedFigure* figure) {
   const Comparable& found = line.found;
   if (figure == nullptr) return found.row->status == "oom" ? "oom in the source" : "no figure in the source";
@@ -142,7 +142,7 @@ Table table_for_files(std::span<const PublishedLine> lines, const Quantities& qu
   return table;
 }
 
-// What a source says of a row in words: a part of the caption where all rows have the same, else a column.
+// A source's statement on a row in words: in the caption if all rows have the same, else in a column.
 struct Remark {
   const char* heading;
   int rank;
@@ -197,8 +197,8 @@ Quantities quantities_of(std::span<const PublishedLine> lines, const Quantities&
   return quantities;
 }
 
-// A table of a source. Quantities are columns beside runs, and where most rows have most of them; otherwise they stand
-// in one. `settings`: what tells the runs apart.
+// A table of a source. Each quantity is a column beside runs, and if most rows have most quantities; otherwise all
+// quantities are in one column. `settings`: the settings in which the runs differ.
 Table table_of_source(std::span<const PublishedLine> lines, const Quantities& wanted,
                       std::span<const Setting* const> settings) {
   constexpr std::size_t kNarrow = 6;

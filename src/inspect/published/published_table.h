@@ -1,4 +1,4 @@
-// Published figures as a page: what was measured, where it was published, on which card, and what it compares with.
+// Published figures as a page: the figure, its source, its card, and the figures that it compares with.
 #pragma once
 
 #include <span>

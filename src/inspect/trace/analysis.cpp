@@ -254,8 +254,8 @@ class TraceAnalysis {
     if (selection_.range_ns) std::erase_if(lane.steps, [](const TraceStep& step) { return step.kernels == 0; });
   }
 
-  // The work of an op is that of its longest kernel, of a product its longest product. A trace of this program has the
-  // work of all kernels.
+  // The work of an op counts for its longest kernel, or, if the op is a product, for its longest matmul kernel. A trace
+  // of this program has the work of all kernels.
   void add_work(TraceLane& lane) {
     const std::vector<DeviceEvent>& events = lane.timeline.events;
     if (trace_.works.size() == 1 && trace_.notes.size() == 1) return activities_of_lane_.clear();
@@ -377,7 +377,7 @@ class TraceAnalysis {
     return event;
   }
 
-  // As in profiles: simple kernels are of what the phase is for.
+  // As in profiles: simple kernels have the class of their phase.
   static KernelClass class_in_phase(KernelClass of_name, std::uint8_t phase) {
     if (of_name != KernelClass::elementwise) return of_name;
     if (phase == static_cast<std::uint8_t>(ProfilePhase::optimizer)) return KernelClass::optimizer;

@@ -1,6 +1,6 @@
-// What a profiler's trace says: a timeline for each device in it, its steps, launches and collectives. Kernels get
-// their class from their names, and their phase and module from the marks around their launches. docs/commands/trace.md
-// says how each figure is found.
+// Analyses a profiler's trace: the timeline of each device, with its steps, launches and collectives. Kernels get their
+// class from their names, and their phase and module from the marks around their launches. docs/commands/trace.md says
+// how each figure is found.
 #pragma once
 
 #include <array>
@@ -69,9 +69,8 @@ struct FirstStepRow {
   double first_ms = 0, later_ms = 0;
 };
 
-// From the last end back: before each event stands the one that ended last before it began, on whichever stream, and
-// between the two the wait for the event. What ran beside the path did not hold it up. The parts add up to the whole
-// time.
+// The critical path, from the last end back: before each event comes the event that ended last before it began, on any
+// stream, and between the two a wait. Events beside the path did not delay it. The parts add up to the whole time.
 struct CriticalPath {
   std::int64_t events = 0;
   std::array<std::int64_t, kKernelClasses.size()> by_class_ns{};

@@ -1,4 +1,4 @@
-// The chain of what held up the end of a trace.
+// The chain of events that determines the end of a trace.
 #include <algorithm>
 #include <numeric>
 #include <vector>

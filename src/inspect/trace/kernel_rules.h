@@ -1,5 +1,5 @@
-// The class of a kernel by its name, and the phase of what runs within a mark by the mark's name. Rules are data: the
-// first that matches decides, and a user's own come before the built-in ones (kernel_rules.def).
+// The class of a kernel by its name, and the phase of events within a mark by the mark's name. Rules are data: the
+// first match decides, and a user's rules come before the built-in rules (kernel_rules.def).
 #pragma once
 
 #include <array>

@@ -70,7 +70,7 @@ class Waits {
  public:
   void add(IdleCause cause, std::int64_t ns) { sums_[static_cast<std::size_t>(cause)] += ns; }
 
-  // At a launch. What took at least half of the time since the last launch kept the host.
+  // At a launch: the activity that took at least half of the time since the last launch kept the host.
   IdleCause ends_at(std::int64_t start_ns) {
     const auto longest = std::ranges::max_element(sums_);
     const auto cause = static_cast<IdleCause>(longest - sums_.begin());

@@ -1,4 +1,5 @@
-// What the host did around each launch of a trace: the marks that it lies in, and what kept the host before it.
+// The host's activity around each launch of a trace: the marks around the launch, and the reason why the host launched
+// late.
 #pragma once
 
 #include <cstdint>

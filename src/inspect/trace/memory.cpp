@@ -242,7 +242,7 @@ class MemoryBeside {
     return {};
   }
 
-  // In a gap the next launch came too late. What the host asked for since the launch before made it late.
+  // In a gap the next launch came too late. The host's requests for memory since the previous launch made it late.
   void find_gaps() {
     const std::vector<DeviceEvent>& events = lane_.timeline.events;
     std::int64_t until_ns = events.empty() ? 0 : events.front().start_ns;

@@ -1,6 +1,6 @@
-// A memory snapshot beside the trace of the same run. Both have the host's wall clock: the trace by its base time, the
-// snapshot by the times of its events. So each step and phase has its levels of memory, a peak has what ran then, and
-// requests to the device for memory stand beside the idle gaps of the device that they caused.
+// A memory snapshot beside the trace of the same run. Both use the host's wall clock: the trace in its base time, the
+// snapshot in the times of its events. So each step and phase has its levels of memory, a peak has the kernel that ran
+// then, and requests for memory stand beside the idle gaps that they caused.
 #pragma once
 
 #include <cstddef>
@@ -46,8 +46,8 @@ struct TraceMemory {
   std::int64_t device = 0;
   std::uint64_t events = 0;  // of the snapshot, while the trace was recorded
   bool is_incomplete = false;
-  // How far requests for segments lie behind the trace's own calls for memory: what the clocks differ by, and the time
-  // to write the event down. Empty without both.
+  // The delay of the snapshot's segment requests after the trace's calls for memory: the difference of the clocks, and
+  // the time to write the event. Empty unless the files have both.
   struct ClockCheck {
     std::int64_t requests = 0;
     std::int64_t median_ns = 0;
@@ -62,8 +62,8 @@ struct TraceMemory {
 TraceMemory memory_beside(const TraceLane& lane, const Snapshot& snapshot, const std::string& path, std::int64_t device,
                           const StopPoint& stop_point = {});
 
-// Sets TraceLane::memory of the devices of a trace that the snapshot has, by their numbers. Where each has one device,
-// the two belong together. Throws Error, also where the two have no device in common.
+// Sets TraceLane::memory of the devices that are in both files, by their numbers. If each file has one device, they
+// belong together. Throws Error, also if the files have no device in common.
 void add_memory(std::vector<TraceLane>& lanes, const Snapshot& snapshot, const std::string& path,
                 const StopPoint& stop_point = {});
 

@@ -40,7 +40,7 @@ std::vector<std::vector<const CollectiveTime*>> matched(const std::vector<Collec
   return found;
 }
 
-// A collective ends on all ranks at about the same time, so the ends tell how the clocks differ.
+// A collective ends on all ranks at about the same time, so the ends show how the clocks differ.
 std::int64_t clock_difference(const std::vector<const CollectiveTime*>& of,
                               const std::vector<const CollectiveTime*>& to) {
   std::vector<std::int64_t> differences;

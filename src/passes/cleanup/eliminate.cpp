@@ -9,7 +9,7 @@
 namespace ridgepoint {
 namespace {
 
-// `part` is a part of the node's phase that shares nothing with the others.
+// `part` is a part of the node's phase. Nodes of different parts are not shared.
 std::string key_of(const Graph& graph, const Node& node, const std::vector<Value>& representative, std::size_t part) {
   std::string key = operation_key(node);
   if (launches(node.op)) {
@@ -29,10 +29,10 @@ bool eliminate_dead_code(Graph& graph, const PassOptions&) {
   return erase_unused(graph, [](const Node& node) { return node.op != Op::input; });
 }
 
-// Of nodes that compute the same op on the same values, keeps the first. Nodes with kernels are shared only within a
-// phase: a forward result that backward shares would stay in memory, which is for checkpointing to decide. Nested
-// checkpointing computes a value again twice: for the block inputs of its segment, and for its block. Views are shared
-// across phases.
+// If several nodes compute the same op on the same values, keeps the first. Nodes with kernels are shared only within a
+// phase: if backward shared a forward result, the result would stay in memory, and checkpointing decides that. Nested
+// checkpointing computes a value twice in backward: for the block inputs of its segment, and for its block. Views are
+// shared across phases.
 bool eliminate_common_subexpressions(Graph& graph, const PassOptions& options) {
   std::vector<Value> representative(graph.value_count());
   for (std::uint32_t id = 0; id < representative.size(); ++id) representative[id] = Value{id};

@@ -63,8 +63,8 @@ std::optional<float> arithmetic(Op op, float a, float b) {
   }
 }
 
-// The constant that fp32 arithmetic on two constants gives: every device rounds it once, to the same. The gradient of a
-// loss that is a mean over micro-batches or ranks begins with such products.
+// The result of fp32 arithmetic on two constants: every device rounds it to the same number. If the loss is a mean over
+// micro-batches or ranks, its gradient begins with a product of constants.
 std::optional<Value> constant_result(Graph& graph, Rewriter& rewriter, NodeId id) {
   const Node& node = graph.node(id);
   const TensorType type = graph.type(node.outputs[0]);
@@ -116,10 +116,10 @@ std::optional<Value> simpler(Graph& graph, Rewriter& rewriter, NodeId id) {
   return reduction_of_one(graph, rewriter, id);
 }
 
-// The values that may be simpler in the next walk: by id, those that replaced others in this one, and views of them.
+// Values that the next walk may simplify further: by id, the values that replaced others in this walk, and their views.
 using Changed = std::vector<bool>;
 
-// Visits the nodes that read one of these, and those from `first` on.
+// Visits the nodes that read one of these values, and all nodes from `first` on.
 bool simplify_once(Graph& graph, Rewriter& rewriter, Changed& changed, NodeId first) {
   Changed next;
   changed.resize(graph.value_count());

@@ -75,7 +75,7 @@ class ProductAdder : NodeRewriter {
     rewriter_.remove(*product);
   }
 
-  // The product that a gradient is, or is a cast of, where nothing else reads it.
+  // The product that makes a gradient, perhaps before a cast, if nothing else reads the product.
   std::optional<NodeId> only_product(Value gradient) const {
     if (!readers_.only_reader(gradient)) return std::nullopt;
     const std::optional<Value> low = low_source(graph_, gradient);
@@ -102,7 +102,7 @@ class ProductAdder : NodeRewriter {
   }
 };
 
-// reduce_sum(reshape(gradient)), which is all that reads the gradient.
+// reduce_sum(reshape(gradient)), the only reader of the gradient.
 struct GroupSum {
   NodeId reshape, sum;
 };
@@ -132,7 +132,7 @@ class KeyGradientSummer : NodeRewriter {
     });
   }
 
-  // Of the gradient of operand k or v, whose place among the operands is one further.
+  // The sum over heads that share k or v, if result `output` is such a gradient: it belongs to operand `output` + 1.
   std::optional<GroupSum> group_sum(const Node& node, std::size_t output) const {
     const std::optional<NodeId> reshape = readers_.only_reader(graph_, node.outputs[output], Op::reshape);
     if (!reshape) return std::nullopt;
@@ -162,21 +162,22 @@ class KeyGradientSummer : NodeRewriter {
 
 }  // namespace
 
-// Adds the gradient of an embedding to the other gradient of its table in place, where a table has two: that of a tied
-// head, or of the micro-batches before. Only the rows of tokens are read and written, instead of three tables.
+// A table of embeddings may have a second gradient: of a tied head, or of earlier micro-batches. The pass adds the
+// gradient of the embedding to the second one in place. Only the rows of tokens are read and written, instead of three
+// tables.
 bool add_embedding_gradients(Graph& graph, const PassOptions& options) {
   return options.level != Compile::off && GradientAdder(graph, options.target).run();
 }
 
-// Lets the product that makes the gradient of a weight add to that of the micro-batches before, in place: the sums of
-// the product are in fp32 still, and no kernel reads and writes both gradients. Where gradients add up in fp32, no
-// product is rounded before.
+// Lets the product that makes the gradient of a weight add to the gradient of earlier micro-batches in place. No kernel
+// then reads and writes both gradients, and the product is added before it is rounded, if gradients add up in fp32.
 bool add_product_gradients(Graph& graph, const PassOptions& options) {
   return options.level != Compile::off && ProductAdder(graph, options.target).run();
 }
 
-// Heads of the queries that share keys and values give each a gradient of these, and a reduce_sum adds them. Where the
-// device's backward of attention can add them itself, in registers, they are neither written nor read.
+// If query heads share keys and values (grouped-query attention), each head makes a gradient of the shared keys and
+// values, and a reduce_sum adds them. If the device's attention backward can add them in registers, they are not
+// written to memory.
 bool sum_key_gradients(Graph& graph, const PassOptions& options) {
   return options.level != Compile::off && KeyGradientSummer(graph, options.target).run();
 }

@@ -1,5 +1,5 @@
-// Replaces a short convolution by its decomposition, of shifted views of one tensor: fusion then makes one kernel of
-// these, and of what is computed of their sum.
+// Replaces a short convolution by its decomposition, a sum of shifted views of one tensor. Fusion then makes one kernel
+// of the sum and of the ops that follow.
 #include "ir/rewriter.h"
 #include "ops/rule.h"
 #include "passes/pass.h"

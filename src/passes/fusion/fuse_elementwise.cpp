@@ -77,9 +77,9 @@ class ElementwiseFuser : NodeFuser {
     }
   }
 
-  // Whether the node adds a gradient to that of earlier micro-batches, and this one of the two is made of a larger
-  // value. That of an earlier micro-batch would wait for the node. A vector is sums of columns, which take a kernel of
-  // their own less time.
+  // Whether the node adds a gradient to the gradient of earlier micro-batches, and `root`, one of the two, is made of a
+  // larger value. If they were fused, the earlier gradient would wait for the node. A vector is a sum of columns, and a
+  // kernel of its own computes that faster.
   bool stays_apart(const Node& node, Value root) {
     const auto reads_larger = [&](NodeId id) {
       return std::ranges::any_of(graph_.node(id).inputs, [&](Value value) {
@@ -146,8 +146,8 @@ class ElementwiseFuser : NodeFuser {
     return known->second;
   }
 
-  // Whether the only member is a derivative with results that nothing reads, such as the gradient of a frozen norm's
-  // weight: a body leaves them out.
+  // Whether the only member is a derivative with a result that nothing reads, such as the gradient of a frozen norm's
+  // weight. A body leaves such a result out.
   bool has_unused_results(const Group& group) {
     if (group.members.size() != 1) return false;
     const Node& node = graph_.node(group.members.front());

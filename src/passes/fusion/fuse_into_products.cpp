@@ -1,11 +1,10 @@
-// Makes one fused node of a matmul and the fused node or composite that reads it, where the target has a kernel for
-// both: the sums of the product are still in registers when its epilogue begins. SwiGLU of two products side by side,
-// its derivative, and the cross-entropy of logits are such epilogues.
+// Fuses a matmul with the fused node or composite that reads it, its epilogue, if the target has a kernel for both: the
+// sums of the product are still in registers when the epilogue begins. Epilogues are SwiGLU of two products side by
+// side, the derivative of SwiGLU, and the cross-entropy of logits.
 //
 // The new node stands where the epilogue stood, so nothing else may read the product before. Its body is the product
-// and the epilogue: the body of a fused node, or the composite itself. The product is a result too where other nodes
-// read it. Its phase is that of the product, which takes most of its time: the loss may be the epilogue of a product of
-// forward.
+// and the epilogue: the body of a fused node, or the composite itself. If other nodes read the product, it is a result
+// too. The new node has the phase of the product, which takes most of the time, even if its epilogue is the loss.
 #include <array>
 #include <vector>
 

@@ -1,6 +1,6 @@
-// Lets the kernel that makes a matrix find its largest magnitudes, where the matrix becomes codes of 8 bits: quantise
-// then reads the matrix once, for its codes, and not before for their scale. The kernel writes one magnitude for each
-// row, or for each kSegment elements of a row where it reduces nothing itself, so that few threads share a maximum.
+// If a matrix is quantised to 8 bits, the kernel that makes the matrix also finds its largest magnitudes. quantise then
+// reads the matrix once, for the codes, and need not read it for the scale. The kernel writes one magnitude for each
+// row, or, if it has no reduction, one for each kSegment elements, so that few threads share a maximum.
 //
 // The matrix is the result of one elementwise, row-wise or fused node, a view of that result, or several results of the
 // same shape side by side. The target decides whether one kernel computes the node and its magnitudes.
@@ -38,7 +38,7 @@ Value magnitudes_of(Graph& body, std::span<const Value> parts, bool in_segments)
   const Value largest = reduce_max(body, magnitudes, {-1});
   const DType dtype = body.type(parts.front()).dtype;
   if (!is_low(dtype)) return largest;
-  // Kernels round what they store alone. The largest of rounded numbers is the largest number, rounded.
+  // Kernels round only what they store. The largest rounded number is the largest number, rounded.
   return cast(body, cast(body, largest, dtype), DType::fp32);
 }
 

@@ -350,27 +350,25 @@ class GradientRotator : NodeRewriter {
 
 }  // namespace
 
-// Makes one rotary embedding of several whose operands are neighbouring parts of one product: q and k, which
-// merge_products computed side by side, are rotated as heads of one tensor. Only before the attention op, whose kernels
-// read the parts where they lie.
+// Merges rotary embeddings of neighbouring parts of one product: q and k, which merge_products computed side by side,
+// are rotated as heads of one tensor. The pass needs the attention op, whose kernels read the parts in place.
 bool merge_rotations(Graph& graph, const PassOptions& options) {
   return options.level != Compile::off && RotationMerger(graph, options.target).run();
 }
 
-// Makes one fused node of the product that makes queries, keys and values and of the rotary embedding of the first two,
-// where the target has a kernel for both: the rotated heads take the place of the product's columns, so they are
-// written once. fuse_into_products would keep the product beside them, because values are read from it.
+// Fuses the product of queries, keys and values with the rotary embedding of queries and keys, if the target has a
+// kernel for both. The rotated heads take the place of the product's columns, so they are written once.
+// fuse_into_products would write the product as well, because attention reads the values from it.
 //
 // The new node stands where the rotation stood, so nothing else may read the product before.
 bool rotate_in_products(Graph& graph, const PassOptions& options) {
   return options.level != Compile::off && RotationFuser(graph, options.target).run();
 }
 
-// Rotary embedding rotates the gradients of q and k back. Where the device's backward of attention can do that as it
-// writes them, it takes the tables, and a pass over memory goes.
-//
+// Backward rotates the gradients of q and k back. If the device's attention backward can rotate them as it writes them,
+// it reads the tables of cosines and sines, and one pass over memory is saved.
 // The gradients of q and k reach their rotations through transposes, perhaps side by side in one tensor
-// (merge_rotations). Where heads are rotated in part, the other elements are split off before and put back after.
+//(merge_rotations). If only a part of a head is rotated, the rest is split off before and joined again after.
 bool rotate_in_attention(Graph& graph, const PassOptions& options) {
   return options.level != Compile::off && GradientRotator(graph, options.target).run();
 }

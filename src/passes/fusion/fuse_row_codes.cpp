@@ -1,6 +1,6 @@
-// Lets the kernel that makes a matrix make its codes of 8 bits, where each row has a scale of its own (quantise_rows):
-// the matrix is not written, unless something else reads it. It is the result of one elementwise or fused node, or
-// several results side by side, of which each then has codes of its own, side by side too.
+// If a matrix is quantised to 8 bits with a scale for each row (quantise_rows), the kernel that makes the matrix writes
+// the codes. The matrix itself is written only if something else reads it. The matrix is the result of one elementwise
+// or fused node, or several results side by side; their codes then also lie side by side.
 #include <algorithm>
 #include <map>
 #include <memory>

@@ -33,7 +33,7 @@ class BodyBuilder {
     }
   }
 
-  // All on which the body depends.
+  // Everything that the body depends on.
   const std::string& key() const { return key_; }
   const std::vector<Value>& inputs() const { return inputs_; }
   const std::vector<Value>& results() const { return results_; }
@@ -110,7 +110,7 @@ class BodyBuilder {
     items_.push_back(std::move(item));
   }
 
-  // Views of the group's values, and what is_repeated() holds for, are copied too; other values become inputs.
+  // Views of the group's values and nodes with is_repeated() are copied too; other values become inputs.
   std::uint32_t operand(Value value) {
     if (const std::uint32_t known = find(value); known < values_.size()) return known;
     const NodeId root = graph_.producer(storage_.root(value));
@@ -125,7 +125,7 @@ class BodyBuilder {
     return find(value);
   }
 
-  // The number of the value; that of the next one where it has none.
+  // The number of the value, or the next free number if it has none.
   std::uint32_t find(Value value) const {
     std::size_t at = values_.size();
     while (at > 0 && values_[at - 1] != value) --at;

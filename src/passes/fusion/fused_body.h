@@ -1,4 +1,4 @@
-// What a group of nodes is as one fused node, and how passes make it.
+// Makes a fused node of a group of nodes.
 #pragma once
 
 #include <memory>
@@ -56,21 +56,21 @@ bool is_norm(const Node& node);
 // Whether the node may be a member of a group. Hand-written kernels of other composites are faster, or read by index.
 bool can_fuse(const Node& node);
 
-// Whether one kernel that reduces rows could compute the node and what it finds in rows of `parts`: these are results
-// of the node and of one shape.
+// Whether one row-reducing kernel could compute the node and a reduction over the rows of `parts`. `parts` are results
+// of the node and have one shape.
 bool is_made_by_rows(const Graph& graph, NodeId maker, std::span<const Value> parts);
 // Which results of the node the parts are.
 std::vector<std::size_t> result_numbers(const Node& node, std::span<const Value> parts);
-// The body of the node, to which a pass adds results; its name has this end.
+// A copy of the node's body, to which a pass adds results; its name ends in `end`.
 Graph body_to_extend(const Graph& graph, const Node& node, std::string_view end);
 
 enum class Composites { decomposed, kept };
-// The fused node of `members`, which are in the order of execution. Its results are what other nodes read or the graph
-// keeps; fused nodes are decomposed in the body, and composites unless they are kept.
+// The fused node of `members`, which are in the order of execution. Its results are the values that other nodes read or
+// that the graph keeps. The body decomposes fused nodes, and composites unless they are kept.
 Fusion fuse(const Graph& graph, const Storage& storage, std::span<const NodeId> members,
             Composites composites = Composites::decomposed);
 
-// What the passes share that make fused nodes, where the target has a kernel for them.
+// Shared by the passes that make fused nodes, if the target has a kernel for them.
 class NodeFuser {
  public:
   NodeFuser(Graph& graph, const PassTarget& target)
@@ -82,8 +82,8 @@ class NodeFuser {
   bool has_kernel(const Fusion& fusion) const;
   // Whether a node before `place` reads the root, directly or through views.
   bool is_read_before(Value root, NodeId place) const;
-  // Inserts the fused node before `place`, in the scope of `leader`. Its results take the place of those in the graph;
-  // their views that stand before `place` are repeated there.
+  // Inserts the fused node before `place`, in the scope of `leader`. Its results replace the members' results; views of
+  // them that stand before `place` are repeated there.
   Node& insert(const Fusion& fusion, NodeId place, NodeId leader);
   // Removes the members, and the views of their values that only the body has.
   void remove(std::span<const NodeId> members, const Fusion& fusion);

@@ -1,8 +1,8 @@
 // Makes one matrix product of several with the same left operand and weights of their own: x q^T, x k^T and x v^T
 // become parts of x [q; k; v]^T. The weights are stored side by side as one parameter; programs still read and write
-// each by its name. One product fills a GPU better than several small ones and reads x once, and differentiation then
-// finds one product for the gradient of the weights and one, without sums, for that of x. Where each product is one of
-// attention's heads and a bias is added to it, the biases become one parameter too.
+// each by its name. One product fills a GPU better than several small ones and reads x once. Backward then also has one
+// product for the gradient of the weights and one for the gradient of x, without sums. If each product makes heads of
+// attention and has a bias, the biases become one parameter too.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -93,7 +93,7 @@ class ProductMerger : NodeRewriter {
   }
 
  private:
-  // The left operand before it was cast, because autocast casts an activation for each reader, and the type it has.
+  // The left operand before its cast, and the dtype of the cast: autocast casts an activation once for each reader.
   std::pair<Value, DType> left_operand(NodeId product) const {
     const Value operand = graph_.node(product).inputs[0];
     const Node& producer = graph_.producer_node(operand);
@@ -134,7 +134,7 @@ class ProductMerger : NodeRewriter {
            std::ranges::find(graph_.updates(), parameter.outputs[0], &Update::input) == graph_.updates().end();
   }
 
-  // The sum is read as heads alone: what else follows a product, such as an activation, adds the bias as it reads.
+  // Only if the sum is read as heads: any other reader, such as an activation, adds the bias as it reads.
   std::optional<Bias> find_bias(const Linear& linear) const {
     const Value product = graph_.node(linear.product).outputs[0];
     const std::optional<NodeId> add = readers_.only_reader(graph_, product, Op::add);
@@ -149,8 +149,8 @@ class ProductMerger : NodeRewriter {
     return found ? std::optional(Bias{*add, *found}) : std::nullopt;
   }
 
-  // Those of all products, or none. A rotation behind them must become part of the product: one that is not would keep
-  // the sum whole for backward, of which v alone is read.
+  // The biases of all products, or none. A rotation that follows must become part of the product: otherwise the whole
+  // sum would be kept for backward, which reads only v.
   std::vector<Bias> biases_of(const std::vector<Linear>& group) const {
     std::vector<Bias> biases;
     std::optional<Node> rotation;
@@ -270,7 +270,7 @@ class ProductMerger : NodeRewriter {
     if (is_any) merged.attributes.set(kRowOrder, all);
   }
 
-  // One parameter of several, one behind the other along their first axis.
+  // Concatenates parameters along their first axis.
   Value merged_parameter(const std::vector<NodeId>& parts, const std::vector<std::int64_t>& rows) {
     std::vector<std::string> names;
     for (const NodeId part : parts) names.push_back(input_name(graph_.node(part)));

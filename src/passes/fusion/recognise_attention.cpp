@@ -62,8 +62,8 @@ bool is_rounding(const Graph& graph, const Node& node) {
          graph.type(node.inputs[0]).dtype == DType::fp32;
 }
 
-// Follows `value` upwards through transposes, scales and a rounding, and returns what they add up to. It stops at a
-// value with other readers, which is computed anyway. It also stops at a scale before a rounding to a type with a
+// Follows `value` upwards through transposes, scales and a rounding, and returns their composition. Stops at a value
+// with other readers, because that value is computed anyway. Also stops at a scale before a rounding to a type with a
 // smaller range than fp32, such as fp16: without the scale, the rounded values may overflow.
 ScaledTranspose scaled_transpose_of(const Graph& graph, const Readers& readers, Value value, NodeId reader) {
   const TensorType& type = graph.type(value);
@@ -301,7 +301,7 @@ class Matcher {
     return are_rows && !is_expanded(graph_, found_.q.base) && !is_expanded(graph_, v_);
   }
 
-  // Replaces repeated keys and values, and grouped queries, by what they are views of.
+  // Replaces repeated keys and values, and grouped queries, by the tensors that they are views of.
   bool take_shared_heads(NodeId last_product) {
     found_.v = scaled_transpose_of(graph_, readers_, v_, last_product);
     const auto take = [&](ScaledTranspose& operand, auto view_of) {

@@ -1,6 +1,6 @@
-// Attention with sinks becomes attention without, whose result o and log-sum-exp l are then corrected: the sink s of a
-// head takes the part exp(s) / (exp(l) + exp(s)) of each row. Nodes with kPlainAttribute stay, for they store their
-// scores.
+// Replaces attention with sinks by attention without sinks and a correction of its result o and log-sum-exp l: the sink
+// s of a head takes the part exp(s) / (exp(l) + exp(s)) of each row. Nodes with kPlainAttribute stay, because they
+// store their scores.
 #include <vector>
 
 #include "ir/rewriter.h"

@@ -1,7 +1,7 @@
-// Inserts a dense copy before an operand whose strides the kernel does not support, before a reshape that strides
-// cannot express, and before an operand of concat that no kernel can write in place. Kernels ask for aligned rows only
-// where those of a dense tensor are. Outputs are made dense too, so that one transfer reads them. A batched matrix and
-// its transpose share one copy, which keeps the contiguous dimension of the original.
+// Inserts a dense copy of an operand in three cases: the kernel does not support its strides, a reshape cannot be
+// expressed by strides, or no kernel can write an operand of concat in place. Kernels ask for aligned rows only if the
+// rows of a dense tensor would be aligned. Outputs are made dense too, so that one transfer reads them. A batched
+// matrix and its transpose share one copy, which keeps the contiguous dimension of the original.
 #include <map>
 #include <ranges>
 #include <set>
@@ -55,7 +55,7 @@ class CopyInserter {
     }
   }
 
-  // Finds where the results of placements lie within others.
+  // Finds the place of each placement's result within another tensor.
   void find_places() {
     const std::vector<NodeId> nodes = nodes_of(graph_);
     for (const NodeId id : std::views::reverse(nodes)) {
@@ -89,7 +89,7 @@ class CopyInserter {
            target_.writes_strided(graph_, producer);
   }
 
-  // Whether the value is a matrix that a product writes, alone or with an epilogue: products write aligned ones only.
+  // Whether a product, perhaps with an epilogue, writes the value: products write only aligned matrices.
   bool is_of_product(const Node& producer, Value value) const {
     if (op_class(producer.op) == OpClass::contraction) return true;
     return producer.body != nullptr && graph_.type(value).shape.rank() >= 2 &&

@@ -1,8 +1,8 @@
 // Rewrites updates so that a kernel can write every new value over the old one. All updates of a graph are one parallel
 // assignment (Update in graph.h). A new value that no kernel can write in place (a view, an input, a constant, the
 // value of another update, the result of an op that reads the input in another order) is copied at the end of the
-// graph. A node that reads an old value after it is overwritten reads a copy from before instead. make_plan()
-// refuses any other graph.
+// graph. If a node reads an old value after it is overwritten, the node reads a copy instead. make_plan() refuses any
+// other graph.
 
 #include "ir/rewriter.h"
 #include "ops/layout.h"
@@ -67,8 +67,8 @@ class UpdatePlacer {
     for (const std::size_t i : readers_first(copied)) append_copy(i);
   }
 
-  // Topological order of the copies: an update by the old value of another input precedes the update of that input, so
-  // that no further copy of the old value is needed. A cycle starts anywhere.
+  // Topological order of the copies. If the new value of one input is the old value of another, the first is updated
+  // before the second, so the old value needs no further copy. A cycle starts anywhere.
   std::vector<std::size_t> readers_first(const std::vector<std::size_t>& copied) const {
     std::vector<std::size_t> update_of(graph_.value_count(), kNone);  // by the input's value
     for (const std::size_t i : copied) update_of[updates_[i].input.id] = i;
@@ -129,7 +129,7 @@ class UpdatePlacer {
     old_.resize(graph_.value_count());
   }
 
-  // The copy may also become the new value of another input, where the old value of that one is not read later.
+  // The copy may also become the new value of another input, if nothing reads that input's old value later.
   void keep_old_value(const Update& update) {
     changed_ = true;
     rewriter_.insert_before(graph_.producer(update.value));
@@ -176,7 +176,7 @@ class UpdatePlacer {
   }
 
   struct OldValue {
-    Value kept;                      // a copy of an input's old value, or a view of it
+    Value kept;                      // a copy of an input's old value, or a view of the copy
     std::size_t overwritten_at = 0;  // position of the node that overwrites it; of inputs
   };
 

@@ -111,14 +111,14 @@ class RotationOrienter : NodeRewriter {
 
 }  // namespace
 
-// Makes a matmul write the transposed result where all its readers transpose the last two axes: (a b)^T = b^T a^T. The
-// transposed operands are views, so the work is the same, and the result is dense without a copy. The gradient of a
-// linear layer's weight is such a result.
+// If all readers of a matmul transpose its last two axes, makes the matmul write the transposed result: (a b)^T = b^T
+// a^T. The transposed operands are views, so the work is the same, and the result is dense without a copy. An example
+// is the gradient of a linear layer's weight.
 bool orient_matmuls(Graph& graph, const PassOptions& options) { return MatmulOrienter(graph, options.target).run(); }
 
-// Moves a transpose from the readers of rope to its operand, where all readers permute the leading axes in the same way
-// (and may then swap the last two). The kernels of rope read any strides and write a dense result, so queries and keys
-// become contiguous for each head, as the matmuls of attention need them.
+// If all readers of rope permute the leading axes in the same way (and may then swap the last two), moves the transpose
+// to the operand of rope. The kernels of rope read any strides and write a dense result, so queries and keys become
+// contiguous for each head, as the matmuls of attention need them.
 bool orient_rotations(Graph& graph, const PassOptions& options) {
   return RotationOrienter(graph, options.target).run();
 }

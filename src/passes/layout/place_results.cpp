@@ -9,7 +9,7 @@
 namespace ridgepoint {
 namespace {
 
-// What the layout of a result decides.
+// The properties of a value that decide its layout.
 class ResultLayouts {
  public:
   ResultLayouts(Graph& graph, const PassTarget& target)
@@ -80,7 +80,7 @@ class ResultPlacer : ResultLayouts {
   }
 
  private:
-  // The order with the fewest copied elements; nullopt where the order of the shape is as good.
+  // The order with the fewest copied elements; nullopt if the order of the shape is as good.
   std::optional<Permutation> best_order(Value value) const {
     if (readers_.is_result(value)) return std::nullopt;  // outputs and updates are dense
     std::optional<Permutation> best;
@@ -127,8 +127,8 @@ class RowPadder : ResultLayouts {
     return copied <= copied_elements({value, 0, dense_layout(type)}) ? row : std::nullopt;
   }
 
-  // Whether a product makes or reads the value; or its kernel reads one of that shape with padded rows, whose storage
-  // it may take over.
+  // Whether a product makes or reads the value, or the kernel that makes it reads a value of this shape with padded
+  // rows, whose storage the result may take over.
   bool is_of_products(const Node& node, Value value) const {
     const auto is_padded = [&](Value operand) {
       const TensorType& type = graph_.type(operand);
@@ -160,15 +160,14 @@ class RowPadder : ResultLayouts {
 
 }  // namespace
 
-// Stores a result in the order of dimensions in which its readers need it, where that saves copies and the kernel can
-// write it so. The output of attention [B,H,S,D], which is transposed and reshaped to [T,H D] for the next product, is
-// written as [B,S,H,D].
+// Stores a result in the order of dimensions that its readers need, if that saves copies and the kernel can write this
+// order. For example, the output of attention [B,H,S,D] is transposed and reshaped to [T,H D] for the next product, so
+// it is written as [B,S,H,D].
 bool place_results(Graph& graph, const PassOptions& options) { return ResultPlacer(graph, options.target).run(); }
 
-// Stores the rows of a matrix further apart than they are long, where a product makes or reads it and rows would begin
-// at other multiples than 16 bytes: logits [T,50257] in bf16. Libraries have fast kernels for aligned matrices alone,
-// and so have the copy engines of GPUs. Values, shapes and what users see of a program stay as they are; the storage
-// grows by the padding, which nothing reads.
+// Pads the rows of a matrix, if a product makes or reads it and dense rows would not begin at multiples of 16 bytes:
+// logits [T,50257] in bf16. Libraries and the copy engines of GPUs are fast only for aligned matrices. Values, shapes,
+// inputs and outputs stay as they are; the storage grows by the padding, which nothing reads.
 bool pad_rows(Graph& graph, const PassOptions& options) {
   return options.level != Compile::off && RowPadder(graph, options.target).run();
 }

@@ -1,6 +1,7 @@
-// Lets nodes that read an operand of concat read it where it lies within the result, so that concat is its only reader
-// and a kernel can write it there. The sums of the gradients of biases read the gradients of queries, keys and values,
-// which also lie side by side as the operand of the products behind them: attention writes these, and no copies do.
+// Lets the other readers of a concat's operand read that part of the result instead. Then concat is the operand's only
+// reader, and a kernel can write the operand directly into the result. For example, the gradients of queries, keys and
+// values lie side by side for the next product, and the sums for the bias gradients read them there: attention backward
+// writes them in place, without copies.
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
@@ -21,7 +22,7 @@ class ConcatReader : NodeRewriter {
   }
 
  private:
-  // A node that this pass made comes last.
+  // Nodes that this pass made come last.
   std::size_t position_of(NodeId id) const { return id.id < position_.size() ? position_[id.id] : SIZE_MAX; }
 
   void visit(NodeId concat_id) {
@@ -44,8 +45,8 @@ class ConcatReader : NodeRewriter {
     replace(concat_id, first);
   }
 
-  // Whether the operand, or what it is a view of, is made before `place` by a kernel that can write it anywhere, and
-  // nothing else reads it on the way.
+  // Whether a kernel that can write anywhere makes the operand, or the tensor that it is a view of, before `place`, and
+  // nothing else reads the views between.
   bool can_be_written_in_place(Value operand, NodeId place) const {
     Value value = operand;
     while (op_class(graph_.producer_node(value).op) == OpClass::view) {
@@ -93,7 +94,7 @@ class ConcatReader : NodeRewriter {
     rewriter_.replace_by_new(concat_id, {&made, 1});
   }
 
-  // The views that make the value, once more.
+  // A second copy of the views that make the value.
   Value again(Value value) {
     const NodeId id = graph_.producer(value);
     if (op_class(graph_.node(id).op) != OpClass::view) return value;

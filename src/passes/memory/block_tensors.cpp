@@ -16,10 +16,10 @@
 namespace ridgepoint {
 namespace {
 
-// A tensor of fewer bytes than one part in so many of the block's has no choice of its own.
+// A tensor with less than 1/kPartsOfBlock of the block's bytes has no choice of its own.
 constexpr std::size_t kPartsOfBlock = 64;
 
-// The nodes of the forward phase of which there is a copy in backward.
+// The nodes of the forward phase that have a copy in backward.
 std::set<NodeId> nodes_with_copies(const Graph& graph) {
   std::map<std::string, NodeId> forward;  // by operation and operands
   std::map<Value, Value> original;        // by result of a copy
@@ -115,7 +115,8 @@ class BlockReader {
     return op_class(node.op) == OpClass::contraction || op_class(node.op) == OpClass::experts;
   }
 
-  // What a choice is worth: the bytes that backward reads; of a product all.
+  // The bytes that a choice is worth: the results that backward reads, or all results of a product that it does not
+  // read.
   std::size_t bytes_of(std::size_t index) const {
     const BlockNode& node = tensors_.nodes[index];
     const Node& of = node_at(index);
@@ -141,8 +142,8 @@ class BlockReader {
       if (is_new) tensors_.names.push_back(unused_name(i));
       tensors_.nodes[i].tensor = found->second;
     }
-    // From the last to the first, so that one small node after another joins the same tensor. Small nodes of which no
-    // tensor is made have one choice together, if they are no smaller than a tensor.
+    // From the last to the first, so that one small node after another joins the same tensor. Small nodes that lead to
+    // no tensor share one choice, if together they are no smaller than a tensor.
     std::vector<std::size_t> small;
     std::size_t small_bytes = 0;
     for (std::size_t i = bytes.size(); i-- > 0;) {
@@ -158,7 +159,8 @@ class BlockReader {
     if (have_choice) tensors_.names.emplace_back("small results");
   }
 
-  // A small node has the choice of the next tensor that is made of it: the statistics of a norm that of its result.
+  // A small node has the choice of the next tensor that is made of it: the statistics of a norm have the choice of the
+  // norm's result.
   bool joins_reader(std::size_t index) {
     std::vector<bool> is_made_of_it(tensors_.nodes.size());
     is_made_of_it[index] = true;
@@ -174,7 +176,7 @@ class BlockReader {
     return false;
   }
 
-  // The module within the block, and the op; of a cast what it casts.
+  // The module within the block, and the op; a cast has the name of its operand.
   std::string unused_name(std::size_t index) const {
     std::size_t named = index;
     while (node_at(named).op == Op::cast && !tensors_.nodes[named].operands.empty())

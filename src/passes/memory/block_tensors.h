@@ -1,6 +1,6 @@
-// The tensors of a block's forward phase of which backward has a choice: kept, or computed again
-// (CompileOptions::block_tensors). They are what backward reads, and the results of products and attention, which may
-// stand for what is made of them.
+// The tensors of a block's forward phase that backward may either read from memory or compute again
+// (CompileOptions::block_tensors): the tensors that backward reads, and the results of products and attention, from
+// which cheaper tensors can be computed.
 #pragma once
 
 #include <cstddef>
@@ -24,20 +24,21 @@ struct BlockNode {
   std::vector<BlockValue> operands = {};             // those that the block makes, through views
   std::vector<std::size_t> backward_reads = {};      // its outputs that backward reads, through views
   std::optional<std::size_t> tensor = std::nullopt;  // whose choice is the node's
-  // Where the node has no tensor: it is small, or something else reads it. Other nodes without a tensor are computed
-  // again where they are needed.
+  // If the node has no tensor: its result is always kept, because it is small or something else reads it. Other nodes
+  // without a tensor are computed again where they are needed.
   bool is_always_kept = false;
 };
 
 struct BlockTensors {
   std::string block;
-  // Of the tensors, in the order in which forward makes them: "ffn.w1+w3 matmul"; behind them "small results".
+  // The names of the tensors in the order in which forward makes them, such as "ffn.w1+w3 matmul"; last "small
+  // results".
   std::vector<std::string> names;
   std::vector<BlockNode> nodes;  // in order
 };
 
-// Of a training graph before activation checkpointing, the blocks in the order in which they run. What recompute_norms
-// computes again in any case is no choice: give the graph behind that pass.
+// The blocks of a training graph before activation checkpointing, in the order in which they run. Call it after
+// recompute_norms, whose tensors backward always computes again.
 std::vector<BlockTensors> tensors_of_blocks(const Graph& graph);
 
 }  // namespace ridgepoint

@@ -1,11 +1,10 @@
-// Computes the loss and the gradient of logits for some rows (tokens) at a time, so that the logits of all rows never
-// exist together: for each chunk of rows the product of the head, the cross-entropy, its derivative over the logits,
-// and the products with it, of which the one for the head's weight is added to those of earlier chunks in the
-// accumulator of its dtype. Nothing is computed twice: the derivative of a row of the loss does not depend on the other
+// Computes the loss and the gradient of the logits for some rows (tokens) at a time, so that the logits of all rows
+// never exist together. Each chunk of rows has the product of the head, the cross-entropy, its derivative, and the two
+// products with the derivative. The gradients of the head's weight are added over the chunks, in the accumulator of
+// their dtype. Nothing is computed twice, because the derivative of a row of the loss does not depend on the other
 // rows. After the fused linear cross-entropy of Hsu et al., Liger Kernel, 2024 (arXiv:2410.10989).
-//
-// Without a number of rows in the options the pass applies where the logits are both large and a large share of the
-// memory. The tables of docs/decisions/0026 say why these.
+// If the options give no number of rows, the pass runs only if the logits are large in bytes and as a share of the
+// memory. docs/decisions/0026 has the measurements behind both limits.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -28,8 +27,8 @@
 namespace ridgepoint {
 namespace {
 
-// What a chunk of rows reads of an operand: all of it; its rows, along the first or the second axis; or the chunk of a
-// value of the region.
+// The part of an operand that a chunk of rows reads: all of it; the chunk's rows, along the first or the second axis;
+// or the chunk's part of a value of the region.
 enum class ChunkRead : std::uint8_t { whole, rows, columns, chunk };
 
 struct LossNode {
@@ -38,15 +37,14 @@ struct LossNode {
   bool sums_over_rows = false;   // a product whose inner dimension is the rows: the gradient of the head's weight
 };
 
-// What a model computes from its logits on: from the product that makes them to the gradients of the product's
-// operands. Each row of logits is computed apart from the others, so all of it can be done for some rows at a time.
+// The nodes from the product that makes the logits to the gradients of that product's operands. Each row of logits is
+// computed apart from the others, so the whole region can run for some rows at a time.
 struct LossRegion {
   std::int64_t rows = 0;
   Value logits;                 // [rows,V], the result of the product
   NodeId loss;                  // the node cross_entropy
   std::vector<LossNode> nodes;  // in order
-  // The nodes after `loss` that its operands or those of later nodes of the region need. They depend on no value of the
-  // region. In order.
+  // Nodes that stand after `loss`, that the region needs, and that depend on no value of the region. In order.
   std::vector<NodeId> needed;
 };
 
@@ -57,8 +55,8 @@ struct GraphFacts {
   std::vector<std::size_t> position;  // in the order, by node
 };
 
-// The region of a cross_entropy node of a differentiated graph; nullopt where it has no derivative, its logits are not
-// the result of a product and elementwise ops, or something else reads values of their shape.
+// The region of a cross_entropy node in a differentiated graph. nullopt if the node has no derivative, if its logits
+// are not the result of a product and elementwise ops, or if something outside reads a value of the logits' shape.
 class RegionFinder {
  public:
   RegionFinder(const Graph& graph, const GraphFacts& facts, NodeId loss)
@@ -87,7 +85,7 @@ class RegionFinder {
   }
 
  private:
-  // The product whose result, after elementwise ops alone, is the value.
+  // The product that makes the value, perhaps followed by elementwise ops.
   std::optional<NodeId> product_behind(Value value) const {
     const Shape& shape = graph_.type(value).shape;
     for (;;) {
@@ -201,7 +199,7 @@ class RegionFinder {
   const Readers& readers_;
   const std::vector<std::size_t>& position_;
   LossRegion region_;
-  std::size_t last_ = 0;           // the position behind which no node reads a value of the shape of the logits
+  std::size_t last_ = 0;           // the position of the last node that reads a value of the logits' shape
   std::map<Value, int> row_axis_;  // of values of the shape of the logits, and of their transposes
   std::set<Value> rows_;           // other values of the region: one for each row, or a row of another length
   std::set<Value> dependent_;
@@ -219,9 +217,9 @@ constexpr std::int64_t kMostChunks = 4096;
 
 std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// The inputs, and what backward reads besides the logits, whether it was saved or computed again: the share does not
-// depend on checkpointing, which moves the peak away from the loss. Of what depends on data, a micro-batch has a part
-// at a time.
+// The other memory: the inputs, and the values that backward reads besides the logits. Values that are computed again
+// count too, so the share does not depend on checkpointing, which moves the peak away from the loss. Only one
+// micro-batch's part of the values that depend on data exists at a time.
 std::size_t other_bytes(const Graph& graph, const LossRegion& region, std::int64_t micro_batches) {
   std::set<Value> held;
   for (const NodeId id : graph.inputs()) held.insert(graph.node(id).outputs[0]);
@@ -292,7 +290,7 @@ class LossChunker {
     for (std::size_t i = 0; i < node.outputs.size(); ++i) chunks_[node.outputs[i]].push_back(made.outputs[i]);
   }
 
-  // The product of the first chunk, or the sum of those before and of this one.
+  // The product of the first chunk; for later chunks the running sum.
   NodeId add_product(const Node& node, std::vector<Value> operands) {
     Attributes attributes = node.attributes;
     const std::vector<Value>& before = chunks_[node.outputs[0]];
@@ -361,7 +359,7 @@ class LossChunker {
     });
   }
 
-  // Unless sums are rounded, casts of a low product to the dtype of its sums read these as they are.
+  // Unless sums are rounded, a cast of the low product to the dtype of the sums is replaced by the sums.
   void replace_sum(const Node& node, Value before, Value sum) {
     const DType low = graph_.type(before).dtype;
     const DType wide = graph_.type(sum).dtype;
@@ -392,7 +390,7 @@ class LossChunker {
   std::map<std::pair<Value, int>, std::vector<Value>> parts_;  // of each operand, along an axis
 };
 
-// Verification keeps the logits as a result, and computes the loss without them in another run.
+// Verification has the logits as a result; another run then computes the loss in chunks.
 void warn_of_whole_loss(const PassOptions& options) {
   if (options.loss_chunk_rows.value_or(0) == 0 || options.keep.results) return;
   warn_once(

@@ -1,9 +1,9 @@
-// Keeps what the forward phase of blocks saves for backward in the memory of the host (options.offload). The tensors of
-// a block are copied to the host behind their last use in forward (copy_to_host), and back ahead of their first in
-// backward (copy_from_host), while other launches run; in between, their memory on the device is free. With activation
-// checkpointing these are the tensors that it keeps.
-//
-// The tensors of the last block stay: backward begins with them. So do small ones, and results of the run.
+// Offloads activations (options.offload): the tensors that a block saves for backward are copied to the host after
+// their last use in forward (copy_to_host), and back before their first use in backward (copy_from_host), while other
+// launches run. In between, their memory on the device is free. With activation checkpointing, only the tensors that it
+// keeps are copied.
+// The tensors of the last block stay on the device, because backward begins with them. Small tensors and results of the
+// run stay, too.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -95,7 +95,7 @@ class ActivationOffloader {
     }
   }
 
-  // In the order in which forward is done with them.
+  // In the order of their last use in forward.
   std::vector<Tensor> tensors_to_move() const {
     std::vector<bool> is_result(graph_.value_count());
     for (const Output& output : graph_.outputs()) is_result[layouts_[output.value.id].root.id] = true;
@@ -120,7 +120,8 @@ class ActivationOffloader {
     return tensors;
   }
 
-  // Stores a group of tensors of a block behind the last of their uses. Returns the first tensor that is not of it.
+  // Stores a group of tensors of one block after the last use of any of them. Returns the first tensor of the next
+  // group.
   std::vector<Tensor>::const_iterator store(std::vector<Tensor>::const_iterator begin,
                                             std::vector<Tensor>::const_iterator all_end, std::vector<HostRead>& reads) {
     std::vector<Value> group;

@@ -1,11 +1,10 @@
-// Keeps the weights of blocks in the memory of the host (options.offload): parameters, frozen ones among them, and the
-// low copies that products read. The weights of a block are copied to the device ahead of their use in forward, and
-// again ahead of that in backward (copy_from_host); the last block keeps its own in between. A weight that the
-// optimizer updates on the device is copied back behind its update (copy_to_host). Where ranks gather new weights, a
-// gather has memory of its own for them, from which they are copied. A rank that keeps parts of weights copies a part
-// to the device ahead of each gather, in forward and in backward.
-//
-// A parameter that something outside of blocks reads stays on the device, as do small ones.
+// Offloads the weights of blocks to the host (options.offload): trained and frozen parameters, and the low copies that
+// products read. The weights of a block are copied to the device before their use in forward, and again before their
+// use in backward (copy_from_host); the last block keeps its weights in between. A weight that the optimizer updates on
+// the device is copied back after its update (copy_to_host). If ranks gather new weights, a gather writes to memory of
+// its own, from which the weights are copied to the host. A rank that keeps parts of weights copies its part to the
+// device before each gather, in forward and in backward.
+// Small parameters and parameters that something outside of blocks reads stay on the device.
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
@@ -102,7 +101,7 @@ class ParameterOffloader {
     if (!stands_alone) last_visit_[weight->first] = visit;
   }
 
-  // Before the first copy, in the order in which they stood.
+  // Before the first copy, in their old order.
   void move_inputs_ahead() {
     const auto other = std::ranges::find_if(order_, [&](NodeId id) { return graph_.node(id).op != Op::input; });
     for (const NodeId input : graph_.inputs()) graph_.move_before(input, *other);
@@ -163,7 +162,8 @@ class ParameterOffloader {
     redirect_updates(graph_, stored);
   }
 
-  // A copy waits for what it copies, and later launches for what it waits for: the next gather begins ahead of it.
+  // A copy waits for the gather whose result it copies, and later launches wait with it, so the next gather begins
+  // before the copy.
   void insert_store_behind(NodeId launch) {
     const auto gather = std::ranges::find(gathers_, launch);
     if (gather == gathers_.end()) return graph_.set_insertion_behind(launch);

@@ -1,14 +1,13 @@
-// Keeps the states of the optimizer, and of master weights what only it reads, in the memory of the host
-// (options.offload). A group of updates has its states copied to the device ahead of it (copy_from_host), while earlier
-// launches run, and its new states copied back behind it (copy_to_host), while later ones do, as ZeRO-Offload does
-// (Ren et al. 2021), but with the update on the device. With options.offload_folder they lie in a file.
-//
-// A group may be updated as soon as its gradients are there, and nothing later reads the parameters that it overwrites:
-// one group behind each product of backward, so that the copies are spread over it, and the rest behind backward. Where
-// gradients are clipped or scaled, that is all of them.
-//
-// On several ranks, each copies the states that it keeps, and an update waits for the sum of its gradients over the
-// ranks. The new parameters that ranks gather are gathered behind the group that has the last of their updates.
+// Offloads the optimizer states to the host (options.offload), with the part of master weights that only the optimizer
+// reads. The states of a group of updates are copied to the device before the group (copy_from_host), while earlier
+// launches run. The new states are copied back after it (copy_to_host), while later launches run. ZeRO-Offload copies
+// in the same way (Ren et al. 2021), but updates on the processor. With options.offload_folder the states lie in a
+// file.
+// A group may be updated as soon as its gradients are there and nothing later reads the parameters that it overwrites.
+// One group follows each product of backward, so that the copies are spread over backward; the rest follow backward. If
+// gradients are clipped or scaled, all groups follow backward.
+// Each rank copies the states that it keeps, and an update waits for the sum of its gradients over the ranks. New
+// parameters are gathered after the group with the last of their updates.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -29,8 +28,8 @@
 namespace ridgepoint {
 namespace {
 
-// A larger group of a tensor outside of blocks, such as the table of embeddings, waits until backward has ended, whose
-// activations need the memory.
+// A group larger than this of a tensor outside of blocks, such as the table of embeddings, waits until backward has
+// ended, because the activations need the memory.
 constexpr std::size_t kMostBytesBesideBackward = std::size_t{1} << 30;
 
 class StateOffloader {
@@ -73,7 +72,7 @@ class StateOffloader {
     if (!layout || updates_several_tensors(node)) return std::nullopt;
     Move move{.update = id};
     for (std::size_t result = 0; result <= layout->kept_per_tensor(); ++result) {
-      // Behind the parameter is its gradient, which is no result.
+      // The operand after the parameter is the gradient, which is no result.
       const std::size_t operand = layout->scalars + (result == 0 ? 0 : result + 1);
       if (!may_lie_on_host(node, operand, result)) continue;
       move.operands.push_back(operand);
@@ -85,7 +84,7 @@ class StateOffloader {
     return move;
   }
 
-  // Whether the update alone reads the operand, an input, and makes its next value.
+  // Whether the operand is an input that only the update reads, and the update makes its next value.
   bool may_lie_on_host(const Node& update, std::size_t operand, std::size_t result) const {
     const Value value = update.inputs[operand];
     if (graph_.producer_node(value).op != Op::input || readers_.of(value).size() != 1) return false;
@@ -107,7 +106,7 @@ class StateOffloader {
       const Node& update = graph_.node(group.moves[0].update);
       group.is_delayed = group.bytes > kMostBytesBesideBackward && block_of(graph_.scope_name(update)).empty();
     }
-    // Behind backward the largest come last, when the fewest gradients are left.
+    // After backward the largest groups come last, when the fewest gradients are left.
     const auto delayed = std::ranges::stable_partition(groups_, [](const Group& group) { return !group.is_delayed; });
     std::ranges::stable_sort(delayed, {}, &Group::bytes);
   }
@@ -164,7 +163,8 @@ class StateOffloader {
       place_of(slot_before(groups_[0])).push_back(groups_[i].fetch);
     for (std::size_t i = 0; i < groups_.size(); ++i) {
       std::vector<NodeId>& nodes = place_of(groups_[i].slot);
-      // The states of later groups are on their way during this update; delayed ones need too much memory for that.
+      // The states of later groups are copied during this update. A delayed group waits, because its states need too
+      // much memory.
       if (i > 0 && groups_[i].is_delayed) nodes.push_back(groups_[i].fetch);
       if (i + kAhead < groups_.size() && !groups_[i + kAhead].is_delayed) nodes.push_back(groups_[i + kAhead].fetch);
       for (const Move& move : groups_[i].moves) nodes.push_back(move.update);
@@ -176,14 +176,14 @@ class StateOffloader {
     order_.reorder(at_slot, at_end);
   }
 
-  // The product before that which the group follows.
+  // The last product before the one that the group follows.
   std::optional<std::size_t> slot_before(const Group& group) const {
     const std::span<const std::size_t> products = order_.products();
     const auto own = group.slot ? std::ranges::find(products, *group.slot) : products.end();
     return own == products.begin() ? group.slot : std::optional(own[-1]);
   }
 
-  // By the group with the last update that makes a part of what they gather.
+  // Gathers, by the group that has the last update of a part that they gather.
   std::map<std::size_t, std::vector<NodeId>> gathers_of_groups() const {
     std::map<NodeId, std::size_t> group_of;
     for (std::size_t i = 0; i < groups_.size(); ++i) {
@@ -207,7 +207,7 @@ class StateOffloader {
     return gathers;
   }
 
-  // The first slot from that of its group on at which nothing later reads the old parameters.
+  // The first slot, from the group's slot on, after which nothing reads the old parameters.
   std::optional<std::size_t> slot_of_gather(NodeId gather, std::optional<std::size_t> slot) const {
     if (!slot) return slot;
     std::size_t ready = *slot;

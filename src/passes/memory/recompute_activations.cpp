@@ -1,8 +1,8 @@
 // Activation checkpointing: backward computes values of the forward phase again instead of reading saved ones. A policy
-// says which values may be computed again. Copies of the nodes that make them, and of the nodes that those need, go
-// directly before the first reader in backward, so that a value is live no longer than it must be. The copies are of
-// the phase recompute; they compute the same values from the same operands. The nested policy has two copies of a node:
-// one from which the inputs of later blocks of its segment come, and one that the backward of its own block reads.
+// says which values may be computed again. The nodes that make such a value are copied, with the nodes that they depend
+// on, directly before the first reader in backward, so that the value is live as short as possible. The copies have the
+// phase recompute; they compute the same values from the same operands. The nested policy makes two copies of a node:
+// one for the inputs of later blocks of its segment, and one for the backward of its own block.
 #include <algorithm>
 #include <compare>
 #include <map>
@@ -65,8 +65,8 @@ class Recomputer {
     return node.op == Op::matmul && std::ranges::all_of(node.inputs, [&](Value v) { return is_activation_[v.id]; });
   }
 
-  // The values between the two products of attention: those that depend on a product of two activations, up to the next
-  // such product.
+  // The values between the two products of attention: the values that depend on a product of two activations, up to the
+  // next product of this kind.
   void find_attention(const std::vector<NodeId>& order) {
     is_attention_.resize(graph_.value_count());
     for (const NodeId id : order) {
@@ -142,17 +142,18 @@ class Recomputer {
     read_copies(graph_.node(reader).inputs, block_of(reader));
   }
 
-  // The copy of the producer that a reader reads: one in backward of `block`, or a copy for the backward of `block`.
+  // The copy of the producer that a reader needs. The reader is a node in backward of `block`, or a copy for that
+  // backward.
   Copy copy_for(NodeId producer, std::string_view block) const {
     const bool is_nested = policy_of(block) == Checkpoint::nested;
     return {producer, is_nested && !block.empty() && block_of(producer) == block};
   }
-  // What the copy is for, as copy_for() takes it.
+  // The block that the copy is for, as copy_for() takes it.
   std::string_view block_for(const Copy& copy) const {
     return copy.is_for_own_block ? block_of(copy.node) : std::string_view{};
   }
 
-  // The nodes to copy before the reader can read copies alone, in the order in which they ran.
+  // The nodes to copy so that the reader reads only copies, in the order in which they ran.
   std::vector<Copy> missing_copies(NodeId reader) const {
     std::vector<Copy> missing;
     std::vector<std::pair<NodeId, std::string_view>> stack = {{reader, block_of(reader)}};
@@ -197,7 +198,7 @@ class Recomputer {
   const PassOptions& options_;
   Readers readers_;  // of the graph without copies
   Rewriter rewriter_;
-  // By value id. Activations depend on data; what depends on weights alone, such as their casts, is saved.
+  // By value id. Activations depend on data. Values that depend only on weights, such as casts of weights, are saved.
   const std::vector<bool> is_activation_;
   std::vector<bool> is_attention_;
   const std::vector<std::size_t> position_;                   // by node id

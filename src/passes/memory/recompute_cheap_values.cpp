@@ -1,10 +1,9 @@
-// Computes an elementwise value of the forward pass again where backward reads it, instead of keeping it: its operands
-// must be kept for backward anyway, and its readers there must be such that one kernel with it computes them. Then the
-// forward pass does not write the value, backward does not read it, and its memory is free in between. SwiGLU keeps
-// both of its operands, and computes silu again. So does what activation checkpointing computes again: backward reads
-// none of its values that it can make itself. The exponentials of a softmax are computed again from the softmax and
-// their sum, which backward reads too. What a norm widens, such as a residual stream in bf16, waits for backward in its
-// low dtype, which takes half of the memory.
+// Computes an elementwise value of the forward pass again in backward, instead of saving it, if backward keeps the
+// value's operands anyway and one kernel can compute the value together with its readers. Then forward does not write
+// the value, backward does not read it, and it takes no memory in between. For SwiGLU, both operands are saved and silu
+// is computed again. The exponentials of a softmax are computed again from the softmax and the row sums, which backward
+// reads too. The operand of a norm that is widened, such as a residual stream in bf16, is saved in its low dtype, which
+// takes half the memory. The pass also applies to values that activation checkpointing computes again.
 #include <algorithm>
 #include <iterator>
 #include <optional>
@@ -30,8 +29,8 @@ class CheapValueRecomputer {
   }
 
  private:
-  // Whether the node would read a value of the phase `made` from memory. What is computed again for one product is one
-  // kernel.
+  // Whether the node would read a value of the phase `made` from memory. All values that are computed again for one
+  // product are in one kernel.
   bool reads_from_memory(Phase made, NodeId id) const {
     const Phase phase = graph_.node(id).phase;
     return phase == Phase::backward || (phase == Phase::recompute && made != Phase::recompute);
@@ -42,8 +41,8 @@ class CheapValueRecomputer {
     return node.outputs.size() == 1 && is_elementwise(node) && !is_repeated(node);
   }
 
-  // Whether the value is the cast of a low one whose storage is smaller, so that it is better to keep that one. Weights
-  // are kept anyway, and each has one cast for all micro-batches.
+  // Whether the value is a cast from a smaller dtype, so that saving the operand takes less memory. Weights are kept
+  // anyway, and each weight has one cast for all micro-batches.
   bool is_widened(Value value) const {
     const std::optional<Value> low = low_source(graph_, value);
     if (!low) return false;
@@ -81,7 +80,7 @@ class CheapValueRecomputer {
     return readers;
   }
 
-  // Whether nothing but one cheap kernel after another reads the result in backward.
+  // Whether only a chain of cheap kernels reads the result in backward.
   bool may_be_recomputed(const Node& node) const {
     if (!is_of_forward(node) || !is_cheap(node)) return false;
     const Value value = node.outputs[0];
@@ -92,7 +91,7 @@ class CheapValueRecomputer {
     });
   }
 
-  // How to compute a value from what is kept.
+  // How to compute a value from saved values.
   struct Recipe {
     Op op;
     std::vector<Value> operands;

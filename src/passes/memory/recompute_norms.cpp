@@ -1,11 +1,11 @@
-// Computes the results of norms again in backward, where products read them, from what backward keeps anyway: the
-// residual stream. A rank then keeps no operand of its projections from forward to backward. What is elementwise on the
-// way, such as a cast, is copied with the norm. torch.compile computes such values again too. The copies are of the
-// phase recompute, and stand before the first reader in backward.
-//
-// Each copy takes the time to read and write memory once. So only runs have them whose ranks divide all that they
-// store, parameters too: these have the least memory. Operands that no norm makes, as that of the second product of
-// SwiGLU, are left to activation checkpointing (the policy selective): they would save more and take longer.
+// If products of backward read the result of a norm, backward computes it again from the residual stream, which it
+// keeps anyway. A rank then saves no operand of its projections. Elementwise ops after the norm, such as a cast, are
+// copied with it. torch.compile computes the same values again. The copies have the phase recompute, and stand before
+// the first reader in backward.
+// Each copy takes the time to read and write memory once. So the pass runs only if the ranks also divide the
+// parameters: such runs have the least memory. Operands that no norm makes, such as the operand of SwiGLU's second
+// product, are left to activation checkpointing (the policy selective): computing them again saves more memory and
+// takes longer.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -46,7 +46,7 @@ class NormRecomputer {
            std::ranges::any_of(storage_.readers(root), [&](NodeId id) { return is_in_backward(id); });
   }
 
-  // What a copy reads of an operand: a copy of that too, where this needs nothing that backward does not read.
+  // The operand of a copy: a copy too, if the copy needs only values that backward reads.
   bool is_copied_too(Value operand) const {
     return known(copied_too_, operand, [&] { return find_copied_too(operand); });
   }
@@ -72,7 +72,8 @@ class NormRecomputer {
     });
   }
 
-  // The answer for a value of the graph without copies. Values that are read twice would else be asked 2^n times.
+  // The answer for a value of the graph without copies. Without this, values that are read twice would be asked for 2^n
+  // times.
   template <typename Find>
   static bool known(std::map<Value, bool>& answers, Value value, const Find& find) {
     if (const auto found = answers.find(value); found != answers.end()) return found->second;

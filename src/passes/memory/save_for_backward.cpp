@@ -59,9 +59,8 @@ bool keep_activations(Graph& graph, const PassOptions& options) {
   return !scopes.empty();
 }
 
-// Mode training_forward: everything after the forward phase is erased, and each storage of the forward phase that
-// backward would read becomes an output "saved.N", so that it stays in memory after the run, as it does in frameworks
-// that record operations for a backward pass.
+// Mode training_forward: everything after the forward phase is erased. Each forward storage that backward would read
+// becomes an output "saved.N", so that it stays in memory after the run, as saved tensors do in PyTorch.
 bool save_for_backward(Graph& graph, const PassOptions& options) {
   if (options.mode != Mode::training_forward) return false;
   const std::vector<Value> saved = saved_values(graph);

@@ -14,10 +14,10 @@
 namespace ridgepoint {
 namespace {
 
-// The transfers that may begin before a copy to the host must have ended.
+// How many later transfers may begin before a copy to the host must have ended.
 constexpr std::int64_t kInFlightOfGroup = 4;
 
-// Lets the results of a transfer lie as its operands do.
+// Gives the results of a transfer the layout of its operands.
 void keep_layouts(Graph& graph, NodeId transfer) {
   Node& node = graph.node(transfer);
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {

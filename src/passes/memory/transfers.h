@@ -1,5 +1,5 @@
-// What the passes share that keep tensors in the memory of the host: groups of tensors, copied ahead of their use and
-// behind it.
+// Shared by the passes that offload tensors to the host: groups of tensors that are copied before their use and after
+// it.
 #pragma once
 
 #include <cstddef>
@@ -22,16 +22,17 @@ inline constexpr std::size_t kAhead = 3;
 // around it.
 inline constexpr std::size_t kLeastBytesOfCopy = std::size_t{1} << 20;
 
-// Copies tensors to the host, at the insertion point. Few such copies are on their way at the same time, so that the
-// memory of the tensors becomes free.
+// Copies tensors to the host, at the insertion point. Few copies to the host run at the same time, so that the memory
+// of the tensors becomes free.
 std::vector<Value> store_group(Graph& graph, const std::vector<Value>& values);
 
-// Lets what is `stored` on the host, by the value that was copied there, update inputs in place of that value.
+// Lets the copies on the host update inputs instead of the values that were copied. `stored` has the copy of each
+// value.
 void redirect_updates(Graph& graph, const std::map<Value, Value>& stored);
 
-// Which block runs at each launch but transfers and gathers of weights, which stand ahead of their block. Blocks that
-// run one after another have consecutive numbers, from 1; a block has another number in backward, recomputation
-// included, than in forward.
+// The block that runs at each launch. Transfers and gathers of weights have none, because they stand before their
+// block. Blocks are numbered from 1 in the order in which they run; a block has another number in backward and
+// recomputation than in forward.
 struct BlockVisits {
   explicit BlockVisits(const Graph& graph);
   static bool is_backward(const Node& node) { return node.phase == Phase::recompute || node.phase == Phase::backward; }
@@ -41,7 +42,7 @@ struct BlockVisits {
   std::vector<bool> is_for_gather;  // of the weights of a block: the gather, and casts of what it gathers
 };
 
-// Launches that read one storage, which a copy from the host then makes for them.
+// Launches that will read a copy from the host instead of one storage.
 struct HostRead {
   Value on_host = {};
   Value storage = {};                // what the launches read before

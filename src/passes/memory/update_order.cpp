@@ -21,11 +21,11 @@ bool is_sum(const Node& node) {
   return (node.op == Op::all_reduce || node.op == Op::reduce_scatter) && node.phase != Phase::optimizer;
 }
 
-// By position, when what a launch makes is there: behind the launch, but a sum of gradients over ranks runs beside the
-// launches that follow, and has ended when the next one begins. The last has ended behind backward.
+// By position, when the results of a launch are there: after the launch. A sum of gradients over ranks runs beside the
+// launches that follow; it has ended when the next sum begins, and the last sum after backward.
 std::vector<std::size_t> ends_of_launches(const Graph& graph, std::span<const NodeId> nodes) {
   std::vector<std::size_t> ends(nodes.size());
-  std::optional<std::size_t> next;  // the sum behind, or the last launch
+  std::optional<std::size_t> next;  // the next sum, or the last launch
   std::size_t behind_bucket = 0;
   std::int64_t bucket = -1;
   for (std::size_t i = nodes.size(); i-- > 0;) {

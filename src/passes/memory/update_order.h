@@ -1,5 +1,5 @@
-// Where the updates of an optimizer may stand: an update is ready as soon as its gradients are there, summed over
-// ranks, and nothing later reads the parameters that it overwrites.
+// Where the updates of an optimizer may stand: an update is ready as soon as its gradients are summed over the ranks
+// and nothing later reads the parameters that it overwrites.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ class UpdateOrder {
   // The input that is replaced by this value after a step.
   std::optional<Value> input_updated_by(Value value) const;
 
-  // Lays the nodes in their new order: each list behind the node at its position, `at_end` behind all, each with what
-  // it needs and does not stand before, such as the step count, and all other nodes as they were.
+  // Puts the nodes into their new order: each list after the node at its position, `at_end` after all. Nodes that a
+  // list needs and that do not stand before it, such as the step count, move with it; all other nodes stay.
   void reorder(const std::map<std::size_t, std::vector<NodeId>>& behind, const std::vector<NodeId>& at_end);
 
  private:

@@ -22,7 +22,7 @@
 namespace ridgepoint {
 namespace {
 
-// cuBLASLt's products in 8 bits take sizes of multiples of 16. Narrower layers, such as adapters, would gain nothing.
+// cuBLASLt's 8-bit products need sizes that are multiples of 16. Narrower layers, such as adapters, would gain nothing.
 constexpr std::int64_t kFloat8Multiple = 16;
 constexpr std::int64_t kLeastFloat8Width = 128;
 
@@ -32,14 +32,13 @@ bool is_parameter(const Graph& graph, Value value) {
   return root.op == Op::input && input_role(root) == Role::parameter;
 }
 
-// The products that --dtype fp8 computes with codes of 8 bits. Of a forward graph, as of the construction of this
-// object.
+// Finds the products that --dtype fp8 computes with 8-bit codes, in a forward graph as it is when this object is made.
 class Float8Layers {
  public:
   explicit Float8Layers(const Graph& graph) : graph_(graph), heads_(graph) {}
 
-  // Whether the node is the product of a linear layer in 8 bits: of two matrices of which one is a parameter, with
-  // sizes that its kernels take in forward and backward, and not the head, whose result the loss reads.
+  // Whether the node is the product of a linear layer in 8 bits: a product of two matrices, one of them a parameter,
+  // with sizes that the kernels of forward and backward accept. The head, whose result the loss reads, is none.
   bool contains(NodeId product) const {
     const Node& node = graph_.node(product);
     if (node.op != Op::matmul || graph_.type(node.outputs[0]).shape.rank() != 2) return false;
@@ -120,7 +119,7 @@ class Autocaster {
     changed_ = true;
   }
 
-  // Whether the node adds a bias to a product of its own scope: both are one linear layer, whose result has the
+  // Whether the node adds a bias to a product of the same scope: both are one linear layer, and the sum has the
   // product's type.
   bool adds_bias(const Node& node, const std::vector<Value>& operands) const {
     if (node.op != Op::add || options_.precision == Precision::tf32) return false;
@@ -177,8 +176,8 @@ class Autocaster {
     is_constant_[node.outputs[0].id] = true;
   }
 
-  // Casts the operand of a chain of views and rebuilds the views, so that a weight and its transpose share one cast. A
-  // part is cast by itself: others may stay as they are.
+  // Casts the operand of a chain of views and rebuilds the views, so that a weight and its transpose share one cast.
+  // Each part of a split is cast by itself, because the other parts may keep their type.
   Value cast_to(Value value, DType dtype) {
     const auto shares_cast = [&](const Node& node) {
       return op_class(node.op) == OpClass::view && node.op != Op::split;

@@ -8,12 +8,12 @@
 
 namespace ridgepoint {
 
-// Of a forward graph, as of the construction of this object.
+// Finds them in a forward graph as it is when this object is made.
 class HeadProducts {
  public:
   explicit HeadProducts(const Graph& graph);
 
-  // Whether the loss or a result of the model is the value, or follows from it without another product.
+  // Whether the value is the loss or a result of the model, or becomes one without another product.
   bool contains(Value value) const;
 
  private:

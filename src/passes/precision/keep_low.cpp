@@ -37,7 +37,7 @@ class WeightKeeper : NodeRewriter {
     }
   }
 
-  // The casts to the low type of the first of them.
+  // The casts to the low type, which is the type of the first cast.
   std::vector<NodeId> casts_of(Value value) const {
     std::vector<NodeId> casts;
     for (const NodeId reader : readers_.of(value)) {
@@ -96,7 +96,8 @@ class WeightKeeper : NodeRewriter {
     replace_optimizer(optimizer, before, copy);
   }
 
-  // Inserts `changed` in its place, whose last result, which the optimizer does not have, is the new value of `state`.
+  // Inserts `changed` in its place. The last result of `changed`, which the optimizer lacks, is the new value of
+  // `state`.
   void replace_optimizer(NodeId optimizer, const Node& changed, Value state) {
     rewriter_.insert_before(optimizer);
     const Node& made = graph_.node(make_node(graph_, changed.op, changed.inputs, changed.attributes));
@@ -127,8 +128,8 @@ class FrozenKeeper : NodeRewriter {
   }
 
  private:
-  // Whether casts to the low type and look-ups of rows, which can be cast behind, are all that reads the value or a
-  // view of it. A parameter that nothing reads is not stored at all.
+  // Whether the value and its views are read only by casts to the low type and by look-ups of rows, whose results can
+  // be cast instead. A parameter that nothing reads is not stored at all.
   bool is_read_low(Value value) const {
     return are_all_readers(graph_, readers_, value, [&](const Node& reader) {
       if (reader.op == Op::cast) return graph_.type(reader.outputs[0]).dtype == low_;
@@ -207,24 +208,23 @@ class LogitsKeeper : NodeRewriter {
 
 }  // namespace
 
-// Stores frozen parameters in the low type of the step, where it computes with them in that type alone: such a
-// parameter has no fp32 values beside. Vectors of norms and biases, with which the step computes in fp32, stay as they
-// are.
+// Stores a frozen parameter in the low type of the step, without an fp32 copy, if the step reads it only in that type.
+// The vectors of norms and biases stay fp32, because the step computes with them in fp32.
 bool keep_frozen_low(Graph& graph, const PassOptions& options) {
   return is_low(matmul_dtype(options.precision)) && FrozenKeeper(graph, options).run();
 }
 
-// Stores bf16 and fp16 weights, so that no run casts them. A parameter that the run updates and else reads in bf16
-// alone is stored in two halves: the bf16 weight, and the state "rest.NAME" with the other 16 bits of its fp32 value.
-// Other parameters that the run updates keep their fp32 values, and get a low copy beside them: the state "low.NAME".
-// The optimizer writes either state with the parameter, and Program::write_input with its first value. A parameter that
-// the run only reads, always in the same low type, is stored in that type alone.
+// Stores bf16 and fp16 weights, so that no run casts them. If the run updates a parameter, and all other readers read
+// it in bf16, it is stored in two halves: the bf16 weight, and the state "rest.NAME" with the other 16 bits of its fp32
+// value. Any other updated parameter keeps its fp32 values and gets a low copy, the state "low.NAME". The optimizer
+// writes these states with the parameter, and Program::write_input writes their first values. A parameter that the run
+// only reads, always in the same low type, is stored in that type alone.
 bool keep_weights_low(Graph& graph, const PassOptions& options) {
   return options.level != Compile::off && WeightKeeper(graph, options.target).run();
 }
 
-// Lets the optimizer read the gradients of bf16 and fp16 products as they are. Autocast casts them to the type of their
-// parameter first; that cast is exact, so the optimizer computes the same from either.
+// Lets the optimizer read the bf16 and fp16 gradients of products. Autocast casts such a gradient to the type of its
+// parameter; the cast is exact, so the optimizer computes the same without it.
 bool keep_gradients_low(Graph& graph, const PassOptions& options) {
   if (options.level == Compile::off) return false;
   bool changed = false;
@@ -240,9 +240,8 @@ bool keep_gradients_low(Graph& graph, const PassOptions& options) {
   return changed;
 }
 
-// Lets cross-entropy read bf16 and fp16 logits as they are, and write their gradient rounded. Autocast casts the logits
-// to fp32 first, and the gradient is cast back: the kernels compute the same in fp32, and two copies of the logits in
-// fp32 are not made.
+// Lets cross-entropy read bf16 and fp16 logits, and write a rounded gradient. Autocast casts the logits to fp32 and the
+// gradient back. The kernels compute in fp32 in either case, so the pass saves two fp32 copies of the logits.
 bool keep_logits_low(Graph& graph, const PassOptions& options) {
   return options.level != Compile::off && LogitsKeeper(graph, options.target).run();
 }

@@ -1,5 +1,5 @@
-// Passes that store the frozen weights of linear layers in 4 or 8 bits (core/packed/packed_matrix.h). In fp8 a weight
-// is stored as a matrix of codes and a scale, so that quantise_products lets products in 8 bits read them as they are.
+// Passes that store the frozen weights of linear layers in 4 or 8 bits (core/packed/packed_matrix.h). An fp8 weight is
+// a matrix of codes and a scale, which quantise_products lets 8-bit products read directly.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -54,8 +54,8 @@ class WeightChooser {
   }
 
  private:
-  // Whether products of linear layers other than the head are all that reads the value or a view of it. Autocast leaves
-  // views that nothing reads.
+  // Whether only products of linear layers, but not the head, read the value and its views. Autocast leaves views that
+  // nothing reads.
   bool is_of_layer(Value value) const {
     return are_all_readers(graph_, readers_, value, [&](const Node& reader) {
       return op_class(reader.op) == OpClass::contraction && !heads_.contains(reader.outputs[0]);
@@ -80,7 +80,7 @@ class WeightPacker : NodeRewriter {
     for (const NodeId id : graph_.inputs(Role::parameter)) {
       if (graph_.node(id).attributes.contains(kPackedAs)) changed = pack(graph_.node(id)) || changed;
     }
-    // Bytes have no views that the elements had.
+    // The views of the elements are no views of the packed bytes.
     if (changed) erase_unused(graph_, [](const Node& node) { return op_class(node.op) == OpClass::view; });
     return changed;
   }
@@ -143,7 +143,7 @@ class WeightPacker : NodeRewriter {
     for (const Use& use : uses) widen(use, value, type, [&] { return widen_codes(graph_, value, scale, type.dtype); });
   }
 
-  // Each product has elements of its own, so that none are kept from forward to backward.
+  // Each product widens the weight again, so no elements are kept from forward to backward.
   template <typename MakeElements>
   void widen(const Use& use, Value packed, const TensorType& type, const MakeElements& make_elements) {
     rewriter_.insert_before(use.product);
@@ -157,13 +157,13 @@ class WeightPacker : NodeRewriter {
 
 }  // namespace
 
-// Marks the frozen weights of linear layers, which pack_weights stores as options.base_weights says. The head, which
-// makes the logits, is none of them, nor a table that the head shares with the embedding: as in bitsandbytes.
+// Marks the frozen weights of linear layers that pack_weights stores as options.base_weights says. As in bitsandbytes,
+// the head and a table that it shares with the embedding are not marked.
 bool choose_packed_weights(Graph& graph, const PassOptions& options) {
   return options.base_weights != BaseWeights::as_is && WeightChooser(graph).run(options);
 }
 
-// Stores the weights that are marked in 4 or 8 bits, and widens them in front of each product that reads them.
+// Stores the marked weights in 4 or 8 bits, and widens them before each product that reads them.
 bool pack_weights(Graph& graph, const PassOptions& options) {
   return options.base_weights != BaseWeights::as_is && WeightPacker(graph, options.target).run();
 }

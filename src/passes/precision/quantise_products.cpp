@@ -1,14 +1,13 @@
-// Carries out products in 8 bits (a matmul or matmul_add with `compute` = fp8): each operand becomes codes and a scale,
-// and the product a scaled_matmul of them. A matrix is quantised once for all products that read it, in the order of
-// rows, of columns or both, because a product reads the inner dimension of both operands last. Where backward reads an
-// activation only in a product, its codes are saved instead of it.
-//
-// A left operand that an elementwise kernel makes gets one scale a row where it is wide, that is, where it has more
-// elements by far than the results of the products that read its rows: that kernel then makes the codes
-// (fuse_row_codes). Products over its rows read them with the scale of their row; the product over its columns, which
-// sums over rows, reads codes of one scale, which transpose_codes makes of them.
-//
-// A weight that is stored as codes (pack_weights) is read as it is, and transposed in front of a product that needs the
+// Quantises the operands of products in 8 bits (a matmul or matmul_add with `compute` = fp8): each operand becomes
+// codes and a scale, and the product becomes a scaled_matmul. A matrix is quantised once for all products that read it.
+// Its codes are stored in the order of rows, of columns or both, because a product needs the inner dimension of both
+// operands last in memory. If backward reads an activation only in products, the codes are saved instead of the
+// activation.
+// A wide left operand that an elementwise kernel makes gets one scale for each row, and the kernel then makes the codes
+//(fuse_row_codes). Wide means: it has far more elements than the results of the products that read its rows. Products
+// over its rows use these codes and scales. The product over its columns sums over rows, so it needs codes with one
+// scale, which transpose_codes makes.
+// A weight that is stored as codes (pack_weights) is read directly, and transposed before a product that needs the
 // other order.
 #include <algorithm>
 #include <array>
@@ -28,11 +27,11 @@
 namespace ridgepoint {
 namespace {
 
-// The width of a left operand by that of the result, from which on it gets a scale for each row. cuBLASLt multiplies
-// such codes 0 to 10 % slower.
+// The least ratio of a left operand's width to the result's width at which the operand gets a scale for each row.
+// cuBLASLt multiplies such codes 0 to 10 % slower.
 constexpr std::int64_t kLeastWidening = 2;
 
-// How products read a matrix: the orders of codes, and whether those over its rows may have a scale for each.
+// How products read a matrix: the orders of codes, and whether products over its rows may have a scale for each row.
 struct Read {
   QuantiseLayout layout{false, false};
   bool scales_rows = true;
@@ -61,7 +60,7 @@ class ProductQuantiser {
       if (const auto codes = codes_of(graph_.node(id))) replace(id, *codes);
     }
     if (!rewriter_.finish()) return false;
-    // Who fuses the makers of matrices counts readers.
+    // fuse_row_codes and fuse_magnitudes count the readers of a matrix.
     erase_unused(graph_, [](const Node& node) { return node.op == Op::transpose || node.op == Op::widen_codes; });
     return true;
   }
@@ -83,7 +82,7 @@ class ProductQuantiser {
     return matrix;
   }
 
-  // Notes the order of codes in which an operand is needed: the left one [M,K], the right one as [N,K].
+  // Notes the order in which a product needs the codes of an operand: the left one as [M,K], the right one as [N,K].
   void layout_of(const Node& product, std::size_t operand, DType codes) {
     const StoredMatrix matrix = stored(product.inputs[operand]);
     Read& read = reads_[{matrix.value, codes}];
@@ -98,7 +97,8 @@ class ProductQuantiser {
     return left[-1] >= kLeastWidening * graph_.type(product.outputs[0]).shape[-1];
   }
 
-  // Whether one kernel could make the codes of the matrix: the kernel of its elements, or of those side by side in it.
+  // Whether one kernel could make the codes of the matrix: the kernel that makes the matrix, or the matrices side by
+  // side in it.
   bool is_elementwise_result(Value matrix) const {
     const Node& node = graph_.producer_node(matrix);
     if (node.op == Op::reshape || node.op == Op::concat)
@@ -167,7 +167,7 @@ class ProductQuantiser {
     rewriter_.insert_before(product);
     Quantised made = quantise(graph_, matrix, codes, layout);
     if (!layout.columns || target_.has_kernel(graph_, graph_.producer_node(made.scale))) return made;
-    // Its decomposition would transpose codes one by one; a product in bf16 reads a transposed matrix as it is.
+    // The decomposition would transpose codes one by one; a bf16 product reads a transposed matrix directly.
     rewriter_.erase_inserted();
     rewriter_.insert_before(product);
     made = quantise(graph_, matrix, codes, {});
@@ -189,8 +189,8 @@ class ProductQuantiser {
     rewriter_.replace_by_new(id, {&product, 1});
   }
 
-  // A kernel takes a scale for each row of both operands. Where the device has none, its result is multiplied by the
-  // scales of rows, which are powers of two.
+  // A kernel may take a scale for each row of both operands. If the device has no such kernel, the result is multiplied
+  // by the scales of rows, which are powers of two.
   Value product_of_rows(NodeId id, Value left, Value scales, Value right, Value right_scale, DType dtype) {
     const Value right_scales = broadcast(graph_, right_scale, {graph_.type(right).shape[0], 1});
     const Value product = scaled_matmul(graph_, left, scales, right, right_scales, dtype);

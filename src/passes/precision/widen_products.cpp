@@ -1,5 +1,5 @@
-// Lets a bf16 or fp16 product write its fp32 sums where kernels of their own would cast its result to fp32. The result
-// is not rounded in between, so it is nearer to the exact one.
+// If kernels of their own would cast the result of a bf16 or fp16 product to fp32, lets the product write its fp32 sums
+// instead. The result is then not rounded, so it is nearer to the exact result.
 #include <algorithm>
 #include <vector>
 
@@ -22,7 +22,7 @@ class ProductWidener : NodeRewriter {
   }
 
  private:
-  // Whether casts to `wide` are all that reads the value, directly or through views.
+  // Whether only casts to `wide` read the value, directly or through views.
   bool is_only_cast(Value value, DType wide) const {
     const std::span<const NodeId> readers = readers_.of(value);
     if (readers_.is_result(value) || readers.empty()) return false;

@@ -1,6 +1,5 @@
-// Tensors in equal parts of their elements, one for each rank, and parameters of which each rank stores one part. Where
-// the ranks do not divide the elements into whole vectors, zeros follow the last element, in the last parts:
-// collectives send equal parts.
+// Divides tensors into equal parts, one for each rank, and parameters so that each rank stores one part. Collectives
+// send equal parts, so if the elements do not divide into whole vectors, zeros follow the last element.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +15,7 @@ inline constexpr std::int64_t kPartElements = 8;
 
 bool is_output(const Graph& graph, Value value);
 
-// The 16-bit type to which all of these nodes cast; empty if one does anything else.
+// The 16-bit type to which all of these nodes cast; empty if a node is anything else.
 std::optional<DType> low_type_of(const Graph& graph, std::span<const NodeId> readers);
 
 // Whether there is a whole vector for each rank.
@@ -32,8 +31,8 @@ Value with_padding(Graph& graph, Value x, std::int64_t elements);
 // The reverse, as a view: the first elements in this shape.
 Value without_padding(Graph& graph, Value flat, const TensorType& type);
 
-// Makes the input store so many elements in one dimension, all of its own and padding or a part of them, and keeps its
-// shape in its attributes.
+// Makes the input store so many elements in one dimension: a part of its elements, or all of them and padding. Its
+// attributes keep its shape.
 void store_flat(Graph& graph, Value input, std::int64_t elements);
 
 // Makes the input store this rank's part of its elements, in whole vectors. `readers` read a gather of all parts

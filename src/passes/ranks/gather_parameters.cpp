@@ -1,16 +1,14 @@
-// Parameters of which each rank stores one part (ZeRO stage 3; PyTorch's fully_shard): those of a block of the model
-// are gathered as one message when the block before it in the order of execution begins, or the one before that where
-// they are few, and freed behind their last reader in the block. So a rank has at most the parameters of two blocks as
-// a whole, or of three small ones. Forward and backward gather separately, as do micro-batches. Where every reader
-// casts a parameter to the same 16-bit type, the cast comes before the gather, which sends half as much.
-//
+// Gathers parameters of which each rank stores one part (ZeRO stage 3; PyTorch's fully_shard). The parameters of a
+// block are gathered as one message when the previous block begins to run, those of a small block one block earlier,
+// and freed after their last reader in the block. So at most two blocks are whole at a time, or three small ones.
+// Forward, backward and each micro-batch gather separately. If every reader casts a parameter to the same 16-bit type,
+// the cast comes before the gather, which then sends half as many bytes.
 // With the other shardings a step gathers each divided parameter once, for all readers. The gathers run beside forward,
-// in the order in which their results are read. The first begins the step; each of the others begins with the block two
-// before its own, not all at once: a captured run is handed to the GPU branch by branch, and the first kernel of
-// forward would come behind all gathers.
-//
-// The pass shard_optimizer has divided the parameters that are updated; with Sharding::parameters this one also divides
-// those that are not.
+// in the order in which their results are read. The first gather begins the step; each other one begins with the block
+// two before its own. They do not all begin at once, because a CUDA graph is launched branch by branch, and the first
+// kernel of forward would wait behind all gathers.
+// shard_optimizer has divided the parameters that are updated; with Sharding::parameters this pass also divides the
+// others.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -79,7 +77,7 @@ class ParameterGatherer {
     std::optional<DType> low = {};  // to which every reader casts it
     Value gathered = {};            // by the last segment that has gathered it
   };
-  // Nodes of one block that read parameters, without such nodes of other blocks between them.
+  // Consecutive nodes that read parameters and belong to one block.
   struct Segment {
     std::string block;
     std::vector<NodeId> nodes;
@@ -119,7 +117,7 @@ class ParameterGatherer {
     replaced_.push_back(gather);
   }
 
-  // Each segment has its own of these, so that none keeps memory from forward to backward.
+  // Each segment has its own casts and views, so that none keeps memory from forward to backward.
   bool is_cast_or_view_of_parameter(const Node& node) const {
     if (node.op != Op::cast && op_class(node.op) != OpClass::view) return false;
     return node.inputs.size() == 1 && source_of(node.inputs[0]) &&
@@ -176,7 +174,7 @@ class ParameterGatherer {
     }
   }
 
-  // What stands for a parameter, or for a cast or view of it, in the segment.
+  // The segment's value for a parameter, or for a cast or view of a parameter.
   Value value_in(Segment& segment, Value value, Phase phase) {
     const Source& source = sources_[*source_of(value)];
     const Node node = graph_.producer_node(value);

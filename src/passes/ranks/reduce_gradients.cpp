@@ -1,16 +1,16 @@
-// Data parallelism: sums the gradients of all ranks before the optimizer or an output reads them, and the loss. They
-// are means because differentiate_outputs begins with 1 / ranks. Gradients are summed in buckets, each an all_reduce
-// that stands directly after the node that makes the last gradient of the bucket, so that it runs while backward goes
-// on. Small gradients, as those of norms, are in the last bucket. A gradient that backward makes in bf16 or fp16 is
-// summed in that type, unless options.parallel has another. Casts and parts of sums stand behind backward, which would
-// wait for the sums otherwise. The updates of the optimizer stand in the order in which their gradients are summed:
-// while the last sum runs, there are updates that do not wait for it. Without overlap all sums stand behind backward,
-// and the launch behind them waits for all.
+// Data parallelism: sums the loss and the gradients over all ranks, before the optimizer or an output reads them. The
+// sums are means because differentiate_outputs begins with 1 / ranks. Gradients are summed in buckets. Each bucket is
+// an all_reduce directly after the node that makes the bucket's last gradient, so that it runs beside backward. Small
+// gradients, such as the gradients of norms, are in the last bucket. A gradient that backward makes in bf16 or fp16 is
+// summed in that type, unless options.parallel has another. Casts and parts of sums stand after backward; otherwise
+// backward would wait for the sums. The optimizer's updates stand in the order in which their gradients are summed, so
+// that updates can run while the last sum runs. Without overlap all sums stand after backward, and the next launch
+// waits for all of them.
 //
-// The gradient of an embedding is made last, and its table may be the largest parameter. Where a table is large, and
-// the gradients of all ranks' tokens have fewer bytes, ranks that store the whole table gather these and the
-// tokens, and each rank adds the rows of all ranks. Of a table that is also the head, the other gradient is summed
-// while backward goes on.
+// The gradient of the embedding is the last, and its table may be the largest parameter. If the table is large, and the
+// gradients of all ranks' tokens have fewer bytes, ranks that store the whole table gather the tokens and these
+// gradients, and each rank adds the rows of all ranks. If the table is also the head, the gradient of the head is summed
+// beside backward.
 #include <algorithm>
 #include <map>
 #include <span>
@@ -30,9 +30,9 @@
 namespace ridgepoint {
 namespace {
 
-// A gradient of less than this part of a bucket is small. Where copy engines send the others, a small one needs a
-// kernel of NCCL, which keeps multiprocessors from backward while it waits for the other ranks. So many small ones that
-// they are that other part of a bucket do not wait for the last one.
+// A gradient below 1/kSmallPartsOfBucket of a bucket is small. Copy engines send large gradients, but a small one needs
+// a kernel of NCCL, which occupies multiprocessors while it waits for the other ranks. If small gradients together
+// reach 1/kManySmallPartsOfBucket of a bucket, they do not wait for the last bucket.
 constexpr std::int64_t kSmallPartsOfBucket = 256;
 constexpr std::int64_t kManySmallPartsOfBucket = 16;
 
@@ -56,7 +56,7 @@ class GradientReducer {
     replace_in_outputs();
     order_updates();
     graph_.set_insertion_at_end();
-    // Parts and casts of gradients, of which those of the sums are read now.
+    // Parts and casts of gradients, which parts and casts of the sums replace, and tables of the own tokens.
     erase_unused(graph_, [&](const Node& node) {
       return reduced_.contains(node.outputs[0]) || sums_.contains(node.outputs[0]) || node.op == Op::embedding_backward;
     });
@@ -64,7 +64,7 @@ class GradientReducer {
   }
 
  private:
-  // A gradient that is the rows of embedding_backward, added to the other gradient of the table where it has one.
+  // The gradient of a table: the rows that embedding_backward makes, and what is added to them, if anything.
   struct Table {
     Value gradient;
     std::optional<Value> other;
@@ -72,7 +72,7 @@ class GradientReducer {
     std::vector<Value> gathered = {};  // the gradients of the tokens of all ranks, and the tokens
   };
 
-  // What the optimizer and the outputs read of backward, and the loss.
+  // The loss, and the values of backward that the optimizer and the outputs read.
   void find_gradients() {
     for (const NodeId id : graph_.order()) {
       if (graph_.node(id).phase != Phase::optimizer) continue;
@@ -91,7 +91,7 @@ class GradientReducer {
     return producer.phase == Phase::backward && op_class(producer.op) != OpClass::state;
   }
 
-  // A part or an exact cast of a gradient is made again from the sum of the whole.
+  // A part or an exact cast of a gradient is made again from the sum of the whole gradient.
   Value source_of(Value value) const {
     const Node& producer = graph_.producer_node(value);
     if (producer.op == Op::split) return source_of(producer.inputs[0]);
@@ -228,7 +228,7 @@ class GradientReducer {
     graph_.set_insertion_behind(id);
   }
 
-  // Behind all that was made there before.
+  // After everything that was inserted there before.
   void insert_behind_backward() {
     graph_.set_phase(Phase::backward);
     graph_.set_scope("");
@@ -281,7 +281,7 @@ class GradientReducer {
     }
   }
 
-  // Updates that nothing reads, and whose gradients are sums, in the order of these, behind the others.
+  // Updates whose results nothing reads and whose gradients are sums: after the others, in the order of the sums.
   void order_updates() {
     const Readers readers(graph_);
     const std::vector<std::size_t> position = positions(graph_);

@@ -2,16 +2,13 @@
 // parameter, updates that part, and gathers the new parameter from all ranks. A part is every rank's share of the
 // elements in their order. With Sharding::gradients (stage 2), gradients are freed during backward. The all_reduce of a
 // gradient becomes a reduce_scatter, which sends half as much; the gather sends the other half.
-//
-// A parameter that compiled runs read in bf16 alone is divided: a rank stores only its part, and updates that. So is,
-// with Sharding::parameters (stage 3), every other. The pass gather_parameters decides when the other parts are
-// gathered, which is in the next step. A parameter that compiled runs read in fp16 alone is stored in fp16, and the
-// fp32 values of the rank's part are the state "master.NAME". The new values of such a parameter and of those that are
-// read in fp32 are gathered at the end of the step.
-//
-// A part is whole vectors of elements; where the ranks do not divide a parameter so, zeros follow its last element, in
-// the parameter, in its states and in its gradient. Parameters with less than a vector for each rank stay as they are
-// on every rank. A gradient that is also an output is summed as a whole.
+// A parameter that a compiled run reads only in bf16 is divided: a rank stores and updates only its part. With
+// Sharding::parameters (stage 3) every parameter is divided. gather_parameters then gathers the other parts in the next
+// step. A parameter that a compiled run reads only in fp16 is stored in fp16, and the state "master.NAME" has the fp32
+// values of the rank's part. New fp16 and fp32 parameters that are not divided are gathered at the end of the step.
+// A part is a whole number of vectors. If a parameter does not divide so, zeros follow the last element of the
+// parameter, its states and its gradient. A parameter with less than one vector for each rank stays whole on every
+// rank. A gradient that is also an output is summed as a whole.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -33,10 +30,11 @@
 namespace ridgepoint {
 namespace {
 
-// One sum is made while the gradients of the next are; with one more, a slow sum does not hold up backward at once.
+// One bucket is summed while the gradients of the next are made; with a second sum under way, one slow sum does not
+// stop backward.
 constexpr std::int64_t kBucketsInFlight = 2;
-// The least bytes of new parameters that are gathered at once. Between H100s a gather of so many reaches 93 % of the
-// bandwidth of the largest.
+// The least bytes of new parameters in a gather. Between H100s a gather of this size reaches 93 % of the bandwidth of
+// the largest gathers.
 constexpr std::size_t kGatherBytes = std::size_t{64} << 20;
 
 class OptimizerSharder {
@@ -84,13 +82,13 @@ class OptimizerSharder {
 
   Value gradient_of(const Node& node) const { return node.inputs[optimizer_layout(node)->scalars + 1]; }
 
-  // The result of an all_reduce that the value is, or is an exact cast of.
+  // The all_reduce result behind the value, which is the result itself or an exact cast of it.
   std::optional<Value> sum_of(Value gradient) const {
     const Value source = low_source(graph_, gradient).value_or(gradient);
     return graph_.producer_node(source).op == Op::all_reduce ? std::optional(source) : std::nullopt;
   }
 
-  // Whether all that reads the sum, directly or through its cast, could read a part of it.
+  // Whether every reader of the sum, directly or through a cast, could read a part of it.
   bool is_read_by_optimizer_alone(Value sum) const {
     if (readers_.is_result(sum)) return false;
     return std::ranges::all_of(readers_.of(sum), [&](NodeId reader) {
@@ -100,7 +98,7 @@ class OptimizerSharder {
     });
   }
 
-  // Splits each all_reduce into a reduce_scatter of what is read in parts, and an all_reduce of the rest.
+  // Splits each all_reduce into a reduce_scatter of the tensors that are read in parts, and an all_reduce of the rest.
   void scatter_gradients() {
     std::set<Value> whole;
     for (const NodeId id : sharded_) {
@@ -149,7 +147,7 @@ class OptimizerSharder {
   // This rank's part of a tensor that all ranks have, directly after `after`.
   Value part_of(Value whole, NodeId after, std::int64_t elements) {
     graph_.set_insertion_behind(after);
-    // What is before and behind it are one part each, however many ranks there are.
+    // The elements before this rank's part and after it are one part each, for any number of ranks.
     const std::int64_t rank = options_.parallel.rank;
     std::vector<std::int64_t> sizes;
     for (const std::int64_t parts : {rank, std::int64_t{1}, ranks_ - rank - 1}) {
@@ -192,7 +190,7 @@ class OptimizerSharder {
     }
   }
 
-  // The parameter, of which only this rank's part is stored from now on; others than its optimizer read a gather.
+  // Makes the parameter store only this rank's part; readers other than the optimizer read a gather.
   Value divided_parameter(Value parameter, NodeId optimizer) {
     divide_parameter(graph_, parameter, options_.parallel, vector_of(graph_.node(optimizer)),
                      other_readers(parameter, optimizer));
@@ -214,8 +212,8 @@ class OptimizerSharder {
     return part_of(parameter, graph_.producer(parameter), part);
   }
 
-  // Makes the parameter store the parts of all ranks. Returns what its readers read, which is the parameter itself
-  // where the ranks divide it.
+  // Makes the parameter store the parts of all ranks. Returns the value for its readers: the parameter itself if it
+  // needs no padding.
   Value stored_with_padding(Value parameter, std::int64_t part) {
     const TensorType type = graph_.type(parameter);
     if (part * ranks_ == type.elements()) return parameter;
@@ -263,15 +261,15 @@ class OptimizerSharder {
     return master;
   }
 
-  // A state has an element for each of the parameter's, or for so many of them.
+  // A state has one element for each element of the parameter, or for a fixed number of elements.
   Value shard_state(Value state, std::int64_t elements_of_parameter, std::int64_t part) {
     store_flat(graph_, state, part / (elements_of_parameter / graph_.type(state).elements()));
     graph_.node(graph_.producer(state)).attributes.set(kPart, options_.parallel.rank);
     return state;
   }
 
-  // A gather for every kGatherBytes of parameters, behind the update of the last of them: it runs beside the updates
-  // that follow. Updates of one kind between two gathers are still one kernel.
+  // A gather for every kGatherBytes of parameters, after the last of their updates, so that it runs beside later
+  // updates. Updates of one kind between two gathers are still one kernel.
   void gather_parameters() {
     std::vector<Value> parameters, parts;
     std::size_t bytes = 0;
@@ -330,7 +328,8 @@ class OptimizerSharder {
     for (const NodeId reader : readers_.of(*found)) std::ranges::replace(graph_.node(reader).inputs, *found, sum);
   }
 
-  // Each rank sums the squares of its parts, which is summed over ranks. Every rank has the other gradients as a whole.
+  // Each rank sums the squares of its parts; the results are summed over ranks. Every rank has the whole of other
+  // gradients.
   void combine_squares() {
     for (const NodeId id : nodes_of(graph_)) {
       const Node node = graph_.node(id);
@@ -359,7 +358,7 @@ class OptimizerSharder {
     return std::nullopt;
   }
 
-  // Removes the nodes, and casts of sums that nothing reads any more.
+  // Removes the nodes, and casts of sums that nothing reads now.
   void erase_unread(std::vector<NodeId> nodes) {
     for (const Value sum : in_parts_) {
       for (const NodeId reader : readers_.of(sum)) {

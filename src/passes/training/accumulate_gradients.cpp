@@ -1,11 +1,10 @@
-// Gradient accumulation: a run has several micro-batches, one after another, before the optimizer runs once. The nodes
-// that depend on data are copied for each further micro-batch, after those of the one before; what does not depend on
-// data, such as the casts of weights, is computed once. Data has the batches of all micro-batches along its first
-// dimension. Gradients are added as soon as each is made, in their own type: fp32, except without master weights. They
-// are means because differentiate_outputs begins with 1 / micro-batches. The loss and other scalars are means too, and
-// results have the rows of all. A state that a forward pass updates from its data is refused: each micro-batch would
-// need that of the one before. With options.keep.micro_gradient_norm, the norm of the gradients of the first
-// micro-batch is an output.
+// Gradient accumulation: a run has several micro-batches, one after another, before the optimizer runs once. Each
+// further micro-batch has copies of the nodes that depend on data; other nodes, such as casts of weights, run once.
+// Data has the batches of all micro-batches along its first dimension. A gradient is added as soon as it is made, in
+// its own type: fp32, except without master weights. Gradients are means because differentiate_outputs begins with 1 /
+// micro-batches. The loss and other scalars are means too, and results have the rows of all micro-batches. A state that
+// a forward pass updates from its data is refused: each micro-batch would need the state that the previous one leaves.
+// With options.keep.micro_gradient_norm, the norm of the gradients of the first micro-batch is an output.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -119,8 +118,8 @@ class Accumulator {
     return parts;
   }
 
-  // The gradients of the first micro-batch all exist before the second one adds to them, so that their norm takes
-  // next to no memory. It stands in backward: the optimizer reads sums over micro-batches and ranks.
+  // All gradients of the first micro-batch exist before the second one adds to them, so their norm takes almost no
+  // memory. The norm is computed in backward, because the optimizer reads only sums over micro-batches and ranks.
   void add_norm_of_first(std::int64_t ranks) {
     const auto reads_gradients = [&](NodeId id) {
       return graph_.node(id).op == Op::sum_of_squares && is_optimizer(graph_.node(id));

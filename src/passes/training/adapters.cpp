@@ -87,10 +87,9 @@ class Reader {
 // Adds the low-rank adapters of options.lora (ridgepoint/ops/adapters.h) to the linear layers that it targets, and
 // freezes every other parameter. A linear layer is a product of rows with a parameter "MODULE.weight", [out, in] and
 // transposed, or [in, out]. Its adapters are the parameters "MODULE.lora_A.weight" and "MODULE.lora_B.weight".
-//
-// A target that matches no layer of the graph may match a published one, which packs several. These have one pair, as
-// PEFT gives it to the packed weight: A [r, in] is multiplied once, and the rows of B belong to the layers in order.
-// The pair has the name of the published layer beside theirs: "layers.0.attn.qkv_proj.lora_A.weight".
+// A target that matches no layer of the graph may match a published layer that packs several layers. The packed layers
+// share one pair of adapters, as in PEFT: A [r, in] is multiplied once, and the rows of B belong to the layers in
+// order. The pair has the name of the published layer: "layers.0.attn.qkv_proj.lora_A.weight".
 constexpr std::string_view kWeight = ".weight";
 
 // A layer that a model uses twice has two products, and one pair of adapters.
@@ -129,7 +128,8 @@ struct Target {
   std::vector<Linear> layers;
 };
 
-// Adds what is not there yet. Throws Error (usage) for a layer that another target has in another company.
+// Adds the layers that are not there yet. Throws Error (usage) for a layer that another target groups with other
+// layers.
 void add_target(std::vector<Target>& targets, Target target) {
   if (std::ranges::find(targets, target.module, &Target::module) != targets.end()) return;
   for (const Target& other : targets) {
@@ -165,7 +165,7 @@ class TargetFinder {
   }
 
  private:
-  // Where nobody has named targets, a model without the usual ones needs others, not another spelling.
+  // If the user named no targets, a model without the default targets needs other names, not another spelling.
   void require_usual_targets(const std::vector<std::string>& names) const {
     if (options_.targets != LoraOptions().targets) return;
     const auto is_found = [&](const std::string& pattern) {
@@ -179,7 +179,7 @@ class TargetFinder {
                 fmt::join(options_.targets, " or "), fmt::join(last_parts, ", "));
   }
 
-  // Empty where the graph lacks a layer: a product of another kind has its weight.
+  // Empty if the graph lacks a layer, because its weight belongs to another kind of product.
   std::optional<Target> target_of(const PublishedLayer& layer) const {
     Target target;
     for (const std::string& module : layer.modules) {

@@ -1,9 +1,9 @@
 // Mode step: the optimizer updates every parameter from its gradient. Its states are the inputs
-// "optimizer.NAME.PARAMETER" with the names of optimizer_list.def, and "optimizer.step" if it counts steps. A parameter
-// that is not made of whole blocks of 256 has fp32 moments where the others have codes. A scheduled learning rate is
-// the input "optimizer.learning_rate". With loss scaling, a step with a gradient that is not finite is skipped;
-// otherwise options.skips_nonfinite skips it. Gradients are clipped by their norm over all parameters where
-// options.clip_norm is set. Gradients are removed from the outputs unless options.keep.gradients is set.
+// "optimizer.NAME.PARAMETER" with the names of optimizer_list.def, and "optimizer.step" if it counts steps. With
+// adamw-8bit, a parameter whose size is no multiple of 256 has fp32 moments instead of codes. A scheduled learning rate
+// is the input "optimizer.learning_rate". With loss scaling or options.skips_nonfinite, a step with a gradient that is
+// not finite is skipped. With options.clip_norm, gradients are clipped by their norm over all parameters. Gradients are
+// removed from the outputs unless options.keep.gradients is set.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -124,7 +124,8 @@ class OptimizerAppender {
     for (std::size_t i = 0; i < operands.states.size(); ++i) graph_.add_update(operands.states[i], updated[i + 1]);
   }
 
-  // A state of the parameter; it is named `prefix` and the parameter, part by part where that has parts.
+  // A state of the parameter, named `prefix` and the parameter's name. If the parameter has parts, the name has parts
+  // too.
   Value state(const std::string& prefix, Value parameter, const TensorType& type) {
     const Node& node = graph_.producer_node(parameter);
     std::vector<std::string> names;

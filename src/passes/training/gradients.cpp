@@ -1,5 +1,4 @@
-// From the outputs of the forward graph to the gradients: what is differentiated, with respect to what, and the outputs
-// that gradients become.
+// Passes that choose the outputs of the forward graph, differentiate it, and make the gradients outputs.
 
 #include <algorithm>
 #include <string>
@@ -46,7 +45,7 @@ const Output& result_to_differentiate(const Graph& graph) {
               ErrorKind::usage);
 }
 
-// `batches`: over how many the loss is a mean.
+// `batches`: the number of batches in the mean of the loss.
 std::vector<Value> gradients_of(Graph& graph, std::span<const Value> wrt, std::int64_t batches) {
   std::optional<Value> loss = graph.find_output(kScaledLoss);
   if (loss) {
@@ -91,8 +90,8 @@ bool select_outputs(Graph& graph, const PassOptions& options) {
   return graph.outputs().size() != before;
 }
 
-// Marks the parameters that options.frozen names: they get no gradient, no state of the optimizer and no update. In
-// forward mode, where nothing trains, weights may be packed without it.
+// Marks the parameters that options.frozen names: they get no gradient, no optimizer state and no update. In forward
+// mode nothing trains, so weights may be packed without being frozen.
 bool freeze_parameters(Graph& graph, const PassOptions& options) {
   const std::vector<NodeId> parameters = graph.inputs(Role::parameter);
   const bool is_packed = options.base_weights != BaseWeights::as_is && !options.lora;
@@ -133,9 +132,9 @@ bool exempt_from_decay(Graph& graph, const PassOptions& options) {
 
 // Appends the backward graph and adds every gradient as an output "grad.NAME". The gradients are those of the loss with
 // respect to the parameters. A graph without a loss (such as one call of attention) is differentiated from its one
-// floating result, whose gradient becomes the input "grad.RESULT". Without parameters, the gradients are those with
+// floating result, whose gradient becomes the input "grad.RESULT". Without parameters, it is differentiated with
 // respect to the floating data. With several micro-batches or ranks, gradients begin with the share of each in the
-// mean. Frozen parameters have none.
+// mean. Frozen parameters have no gradient.
 bool differentiate_outputs(Graph& graph, const PassOptions& options) {
   if (options.mode == Mode::forward) return false;
   const std::vector<NodeId> inputs = inputs_with_gradients(graph);
@@ -149,8 +148,8 @@ bool differentiate_outputs(Graph& graph, const PassOptions& options) {
   return true;
 }
 
-// Gives every parameter its own gradient among the outputs, where merge_products stored several parameters as one:
-// "grad.NAME" is then a part of the gradient of all of them, directly behind that, so before the optimizer.
+// If merge_products stored several parameters as one, gives each its own gradient among the outputs: "grad.NAME" is a
+// part of the merged gradient, and stands directly after it, so before the optimizer.
 bool split_gradients(Graph& graph, const PassOptions&) {
   const std::vector<Output> outputs(graph.outputs().begin(), graph.outputs().end());
   graph.clear_outputs();

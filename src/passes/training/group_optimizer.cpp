@@ -1,13 +1,12 @@
-// Merges the nodes of a step's optimizer into one node over all their tensors, so that one kernel updates them (a
-// multi-tensor optimizer). The merged node replaces the last of them.
+// Merges optimizer nodes into one node over all their tensors, so that one kernel updates them (a multi-tensor
+// optimizer). The merged node replaces the last node of the group.
 //
 // The nodes of a group have equal attributes, the same step value and the same guard. No kernel may come between them:
 // a delayed update would keep its gradient in memory for longer. A group ends before a node that reads an updated
-// value, and before an update whose storage the group reads or writes. Where weights lie on the host, a group has as
-// many bytes of them as a group of copies.
-//
-// On several ranks a merged node waits for the sums of all its gradients. The updates whose gradients come from the
-// last sum are therefore groups of their own, behind all others, which run while that sum does.
+// value, and before an update whose storage the group reads or writes. If weights lie on the host, a group has as many
+// bytes of weights as a group of copies.
+// On several ranks a merged node waits for the sums of all its gradients. So the updates that need the last sum are
+// groups of their own after all others, and the others run beside the last sum.
 #include <algorithm>
 #include <iterator>
 #include <optional>
@@ -92,7 +91,7 @@ class OptimizerGrouper {
     return static_cast<std::ptrdiff_t>(optimizer_layout(node)->scalars);
   }
 
-  // Looks up the elements of the smaller set: a group grows with the model, one node's storage does not.
+  // Looks up the elements of the smaller set, because a group grows with the model and a node's storage does not.
   static bool meet(const std::set<Value>& a, const std::set<Value>& b) {
     const std::set<Value>& smaller = a.size() < b.size() ? a : b;
     const std::set<Value>& larger = a.size() < b.size() ? b : a;
@@ -108,7 +107,7 @@ class OptimizerGrouper {
     });
   }
 
-  // Closes all groups, which are then the last ones. Nothing else is launched between their members.
+  // Closes all groups. Nothing else is launched between their members.
   void close_last() {
     if (open_.empty()) return;
     last_ = closed_.size();

@@ -1,5 +1,5 @@
-// What is added to the loss: z-loss, and loss scaling. Before differentiation the loss is multiplied by a scale, and
-// behind it the gradients are divided.
+// Z-loss, which is added to the loss, and loss scaling: the loss is multiplied by a scale before differentiation, and
+// the gradients are divided by it after.
 #include <string>
 
 #include "ir/rewriter.h"
@@ -9,7 +9,7 @@
 
 namespace ridgepoint {
 
-// Gives every cross-entropy of the loss the square of its log-sum-exps, with the factor options.z_loss.
+// Adds the square of the log-sum-exp to every cross-entropy of the loss, with the factor options.z_loss.
 bool add_z_loss(Graph& graph, const PassOptions& options) {
   if (options.z_loss == 0) return false;
   bool changed = false;

@@ -1,11 +1,10 @@
-// Puts the updates of an optimizer behind products of backward, as soon as each is ready, where the device runs them
-// beside the launches that follow: an update waits for memory, a product for its tensor cores, and a product of few
-// tiles leaves multiprocessors idle. Gradients are freed earlier too.
-//
-// Updates of small tensors stay behind backward, and so do all of runs that are not captured, and all where gradients
-// are clipped or scaled. On several ranks an update is ready when the next sum of gradients begins, so that backward
-// does not wait for its own, and the last sums, beside which no backward is left, have updates beside them. With states
-// or weights on the host, the copies decide about the order.
+// Puts each update of the optimizer after a product of backward, as soon as the update is ready, if the device can run
+// updates beside other launches. An update is memory-bound and a product compute-bound, and a product of few tiles
+// leaves multiprocessors idle. Gradients are freed earlier too.
+// Updates of small tensors stay after backward. All updates stay there if the run is not captured, or if gradients are
+// clipped or scaled. On several ranks an update is ready when the next sum of gradients begins: backward then does not
+// wait for the update's own sum, and updates are left to run beside the last sums. With states or weights on the host,
+// the copies decide the order.
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -20,11 +19,11 @@
 namespace ridgepoint {
 namespace {
 
-// The parameters of one launch, at least: enough that its beginning counts for nothing.
+// The least parameters of a launch: so many that the time to start the launch does not count.
 constexpr std::int64_t kGroupElements = std::int64_t{16} << 20;
-// A launch of its own would take as long as the update of so many.
+// The update of so many parameters takes as long as the start of a launch.
 constexpr std::int64_t kLeastElements = std::int64_t{1} << 18;
-// The updates that may begin before one must have ended, so that its gradients are freed.
+// How many later updates may begin before an update must have ended, so that its gradients are freed.
 constexpr std::int64_t kInFlightUpdates = 8;
 // The bytes that an H100 or H200 moves in its memory while it sends one to another by NVLink, about.
 constexpr double kMovedBytesOfSentByte = 12;
@@ -35,7 +34,7 @@ struct Move {
   std::int64_t elements = 0;
 };
 
-// What ranks send of gradients behind the node at the position `last`.
+// The bytes of gradients that ranks send after the node at position `last`.
 double bytes_sent_behind(const Graph& graph, const UpdateOrder& order, std::size_t last) {
   double bytes = 0;
   for (const NodeId id : order.nodes().subspan(last + 1)) {

@@ -23,13 +23,13 @@ inline constexpr std::string_view kLearningRateState = "optimizer.learning_rate"
 inline constexpr std::string_view kGradientNorm = "gradient_norm";
 // The output, an fp32 scalar, with the norm of the gradients of the first micro-batch of a rank, unscaled.
 inline constexpr std::string_view kMicroGradientNorm = "micro_gradient_norm";
-// What stands for every parameter with one dimension in OptimizerOptions::no_decay.
+// The word for every parameter with one dimension, in OptimizerOptions::no_decay.
 inline constexpr std::string_view kVectors = "vectors";
 // The output that scale_loss adds and differentiate_outputs removes.
 inline constexpr std::string_view kScaledLoss = "scaled_loss";
 
-// The name of an input that a forward pass updates with a value that depends on data, such as a running mean; empty
-// where there is none. What the optimizer updates does not count.
+// The name of an input that a forward pass updates with a value that depends on data, such as a running mean; empty if
+// there is none. Inputs that the optimizer updates do not count.
 std::string state_of_data(const Graph& graph);
 
 // The module of a parameter: "layers.0.ln1" for "layers.0.ln1.weight".
@@ -53,19 +53,19 @@ struct GuardedStep {
 GuardedStep append_loss_scaling(Graph& graph, Value loss_scale, std::span<const Value> gradients,
                                 const LossScalingOptions& options);
 
-// Patterns that name modules and parameters. A pattern is a run of the parts of a dotted name, whole: "ffn",
+// Patterns that name modules and parameters. A pattern is one or more consecutive parts of a dotted name: "ffn",
 // "layers.0", "layers.*.attn" and "ln1.weight" all match parts of "layers.0....". A "*" stands for any text within a
 // part.
 bool matches(std::string_view pattern, std::string_view name);
 
-// For each name whether one of the patterns matches it. Throws Error (usage) for a pattern that matches none, with the
-// nearest; `what` is what a name is of, such as "parameter".
+// For each name, whether a pattern matches it. Throws Error (usage) for a pattern without a match, with the nearest
+// name; `what` is the kind of the names, such as "parameter".
 std::vector<bool> matches_of(const std::vector<std::string>& patterns, const std::vector<std::string>& names,
                              std::string_view what);
 
 // Names and checks of low-rank adapters.
 
-// What follows the name of a module in those of its adapters.
+// The suffixes of an adapter's names, after the name of the module.
 inline constexpr std::string_view kLoraA = ".lora_A.weight";
 inline constexpr std::string_view kLoraB = ".lora_B.weight";
 

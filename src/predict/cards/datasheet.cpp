@@ -15,11 +15,11 @@ constexpr std::optional<double> kNone;
 
 constexpr std::optional<double> tera(double count) { return count * 1e12; }
 
-// The memory of a GPU as CUDA reports it, which is less than its datasheet's by what the driver keeps.
+// The memory of a GPU as CUDA reports it: the datasheet's memory less the part that the driver keeps.
 constexpr std::int64_t gib(double count) { return static_cast<std::int64_t>(count * 1073741824.0); }
 
-// Sources: NVIDIA's datasheet of each product, and for GeForce and the numbers of multiprocessors the whitepapers of
-// the architectures; compute capabilities from NVIDIA's list "CUDA GPUs". A rate that is published with sparsity only
+// Sources: NVIDIA's datasheet of each product; for GeForce, and for the numbers of multiprocessors, the whitepapers of
+// the architectures; for compute capabilities, NVIDIA's list "CUDA GPUs". A rate that is published with sparsity only
 // is halved. Memory is the total capacity in PyTorch's out-of-memory messages under recent Linux drivers, where ECC is
 // on as delivered; other drivers differ by up to 0.2 GiB.
 constexpr Datasheet kSheets[] = {
@@ -103,7 +103,7 @@ std::int64_t gigabytes(std::string_view word) {
   return word.size() <= kMostDigits && is_digits(word) ? std::stoll(std::string(word)) : 0;
 }
 
-// Whether a card of that size may have this memory, of which the driver keeps some, and which some count in powers of
+// Whether a card of this size may report this memory: the driver keeps some of it, and some sizes count in powers of
 // two.
 bool agrees(std::int64_t gigabytes, std::int64_t memory_bytes) {
   constexpr double kDifference = 0.08;
@@ -136,7 +136,7 @@ const Datasheet* find_datasheet(std::string_view name) {
   for (const Datasheet& sheet : kSheets) {
     if (normalised(sheet.card) == wanted || lists(sheet.aliases, wanted)) return &sheet;
   }
-  // With its memory behind its name, as "h100-80gb".
+  // The name followed by the memory: "h100-80gb".
   const std::size_t last = wanted.rfind(' ');
   const std::int64_t size = last == std::string::npos ? 0 : gigabytes(std::string_view(wanted).substr(last + 1));
   if (size == 0) return nullptr;

@@ -27,10 +27,10 @@ struct Datasheet {
 // All known GPUs, oldest first.
 std::span<const Datasheet> datasheets();
 
-// What a null device needs to take the GPU's kernels and workspaces (DeviceOptions::card).
+// The options with which a null device has the GPU's kernels and workspaces (DeviceOptions::card).
 CardDescription describe_card(const Datasheet& sheet);
 
-// Of the connection to the host, in one direction: 16 lanes of PCIe 5 from compute capability 9.0 on, of PCIe 4 before.
+// Bytes per second to or from the host: 16 lanes of PCIe 5 from compute capability 9.0 on, of PCIe 4 before.
 double host_link_bytes_per_second(const Datasheet& sheet);
 
 // Finds a GPU by the driver's name ("NVIDIA H100 80GB HBM3") or by `card`, ignoring case. Null if it is not in the
@@ -40,7 +40,8 @@ const Datasheet* find_datasheet(std::string_view name);
 // The rate for "fp32", "tf32", "bf16", "fp16" or "fp8"; empty for anything else.
 std::optional<double> datasheet_flops_per_second(const Datasheet& sheet, std::string_view dtype);
 
-// The rates of a GPU for a dtype, in fp32 where it has no unit for that: of an H100 where the GPU is not in the table.
+// The rates of a GPU for a dtype, or for fp32 if the GPU has no unit for the dtype. A GPU that is not in the table has
+// the rates of an H100.
 struct DatasheetRates {
   std::string_view card;
   double flops_per_second = 0;

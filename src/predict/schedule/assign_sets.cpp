@@ -1,6 +1,6 @@
-// Blocks are decided in the order in which they run. What earlier choices mean for later ones is the bytes that are
-// saved by then: of two partial assignments, one that has saved more and taken longer is never better. So the states of
-// a block are partial assignments whose saved bytes rise and whose times fall.
+// Chooses for the blocks in the order in which they run. Earlier choices affect later ones only by the bytes saved so
+// far: a partial assignment that has saved more bytes and taken longer than another is never better. So the states of a
+// block are partial assignments whose saved bytes rise and whose times fall.
 #include "predict/schedule/assign_sets.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct State {
 };
 using States = std::vector<State>;
 
-// Of more states than these, saved bytes are rounded down.
+// If there are more states than this, saved bytes are rounded down.
 constexpr std::size_t kMostStates = 2048;
 
 class Assigner {
@@ -43,7 +43,7 @@ class Assigner {
     return least;
   }
 
-  // What a block has saved beyond what is sure to be live while the next one runs, at most.
+  // The most that a block may have saved beyond the bytes that are surely live while the next block runs.
   std::size_t most_unkept(std::size_t block) const {
     std::size_t most = 0;
     for (const BlockMemory& memory : problem_.memory)
@@ -85,8 +85,7 @@ class Assigner {
     keep_falling(states);
   }
 
-  // Of states in order of saved bytes, those that are faster than all that save less, and the fastest that saves as
-  // much.
+  // From states in order of saved bytes, keeps those that are faster than every state with fewer bytes or as many.
   static void keep_falling(States& states) {
     std::size_t kept = 0;
     for (const State& state : states) {

@@ -1,5 +1,5 @@
-// A set of kept tensors for each block, so that a run takes the least time within a memory: by dynamic programming over
-// the blocks.
+// Chooses a set of kept tensors for each block, so that a run takes the least time within a memory, by dynamic
+// programming over the blocks.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace ridgepoint {
 
-// The runs in which all blocks have the same option. What a block takes depends on its own option alone.
+// The runs in which all blocks have the same option. The time and memory of a block depend only on its own option.
 struct AssignmentProblem {
   std::vector<BlockMemory> memory;      // by option
   std::vector<std::vector<double>> ms;  // by option and block
@@ -22,13 +22,13 @@ struct BlockAssignment {
   double ms = 0;                      // of all blocks
 };
 
-// The assignment with the least time of those whose live_bytes() are at most `memory_bytes`; of equal times one that
-// saves less. Empty if there is none. Where options differ in what they save beyond what they keep, and where more than
-// two thousand partial assignments are worth keeping, so that their saved bytes are rounded down, the time is no more
-// than the least, and the live bytes may exceed the memory.
+// The fastest assignment whose live_bytes() are at most `memory_bytes`; of equal times one that saves less. Empty if
+// there is none. The result is a lower bound, and its live bytes may exceed the memory, in two cases: options differ in
+// the bytes that they save beyond the kept tensors, or more than two thousand partial assignments are worth keeping, so
+// that saved bytes are rounded down.
 std::optional<BlockAssignment> assign_sets(const AssignmentProblem& problem, std::size_t memory_bytes);
 
-// Whether another option can stand for this one in the block. Of equal options the first one is not dominated.
+// Whether another option is at least as good as this one in the block. The first of equal options is not dominated.
 bool is_dominated(const AssignmentProblem& problem, std::uint8_t option, std::size_t block);
 
 }  // namespace ridgepoint

@@ -1,8 +1,9 @@
-// For each number of micro-batches, one plan for each set of kept tensors, in all blocks, gives what a block saves,
-// what is live while it runs and how long it takes. From these follow the live bytes and the time of any assignment of
-// sets to blocks, and dynamic programming finds the fastest within a budget (assign_sets.h). Budgets are multiples of a
-// fixed step, so that a larger memory looks at all that a smaller one does: of the assignments of these budgets, the
-// last one whose plan fits is taken. Every plan is forecast with the allocator.
+// The search. For each number of micro-batches and each set of kept tensors, one plan has the set in all blocks. It
+// gives the bytes that a block saves, the bytes that are live while the block runs, and the time of the block. The live
+// bytes and the time of any assignment of sets to blocks follow, and dynamic programming finds the fastest assignment
+// within a budget (assign_sets.h). Budgets are multiples of a fixed step, so that a larger memory tries every budget of
+// a smaller one. The assignment of the largest budget whose plan fits is taken. Every plan is forecast with the
+// allocator.
 #include "predict/schedule/choose_schedule.h"
 
 #include <fmt/format.h>
@@ -26,18 +27,18 @@
 namespace ridgepoint {
 namespace {
 
-// Many sets are tried in few plans, in which each block has another one; the best of them are planned in all blocks. As
-// many are tried and planned as have so many nodes in all, planned ones within these numbers. The work is bounded by a
-// count and not by a time, so that the choice is the same on every machine.
+// Many sets are tried in few plans, in which each block has another set; the best sets are then planned in all blocks.
+// These numbers bound the nodes of all plans and the planned sets. A count, not a time, bounds the work, so that the
+// choice is the same on every machine.
 constexpr std::size_t kTriedNodes = 60'000;
 constexpr std::size_t kPlannedNodes = 20'000;
 constexpr std::size_t kLeastSets = 16;
 constexpr std::size_t kMostSets = 255;
-// Budgets are multiples of the live bytes of the run that keeps everything, divided by this.
+// Budgets are multiples of 1/kBudgets of the live bytes of the run that keeps everything.
 constexpr std::size_t kBudgets = 2048;
 constexpr std::size_t kGiB = std::size_t{1} << 30;
 
-// What is chosen from, for a number of micro-batches: the sets of each block, of which the first keeps everything.
+// The candidates for a number of micro-batches: the sets of each block. The first set keeps everything.
 struct Sets {
   std::vector<BlockTensors> blocks;
   std::vector<std::vector<KeptSet>> of_block;
@@ -64,7 +65,7 @@ std::map<std::string, Saving, std::less<>> savings_of(const BlockTensors& tensor
   return choices;
 }
 
-// What becomes of the tensors; a block that keeps all of them has no entry.
+// By block, the tensors that are kept or computed again; a block that keeps all tensors has no entry.
 BlockTensorSavings savings(const Sets& sets, const Options& options) {
   BlockTensorSavings savings;
   for (std::size_t i = 0; i < options.size(); ++i) {
@@ -73,7 +74,7 @@ BlockTensorSavings savings(const Sets& sets, const Options& options) {
   return savings;
 }
 
-// A plan and what is known of it.
+// A plan with its predicted memory and time.
 struct Trial {
   ProgramPlan plan;
   MemoryForecast forecast;
@@ -87,8 +88,8 @@ struct Division {
   std::int64_t micro_batches = 1;
   std::int64_t loss_chunk_rows = 0;
   const Sets* sets = nullptr;
-  // The live bytes of an assignment: no plan needs less, and nearly what its plan needs. They differ by the result of
-  // the block before the one that runs.
+  // The live bytes of an assignment: its plan needs no less, and little more. The difference is the result of the block
+  // before the one that runs.
   AssignmentProblem at_least = {};
   AssignmentProblem nearly = {};
   double outside_ms = 0;   // of all that is in no block
@@ -97,7 +98,7 @@ struct Division {
   std::map<Options, Trial> trials = {};
 };
 
-// What a run with the same option in all blocks says.
+// The figures of a run with the same option in all blocks.
 struct Measured {
   double ms = 0;
   double launches_ms = 0;  // of all launches: less than `ms` where they wait for the host
@@ -128,7 +129,7 @@ std::string ranges_of(const Sets& sets, const std::vector<std::size_t>& blocks) 
   return text;
 }
 
-// What is kept, or what is computed again, whichever is shorter.
+// The tensors that are kept, or those that are computed again, whichever list is shorter.
 std::string description_of(const BlockTensors& tensors, const KeptSet& kept) {
   const KeptSet again = computed_again(tensors, kept);
   std::vector<std::string> kept_names;
@@ -168,8 +169,8 @@ class Search {
     if (found && (!best || found->trial->ms < best->trial->ms)) best = std::move(found);
   }
 
-  // More micro-batches are looked at while a step that keeps everything could still be faster: each further one makes
-  // it slower. `best`: what is known to fit.
+  // Tries more micro-batches while a step that keeps everything could still be faster than `best`, which is known to
+  // fit: each further micro-batch makes it slower.
   std::optional<Found> within(std::size_t memory_bytes, std::optional<Found> best = {}) {
     bound_ms_ = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < problem_.micro_batches.size(); ++i) {
@@ -182,7 +183,7 @@ class Search {
     return best;
   }
 
-  // What is live when no block runs, whatever blocks keep.
+  // The live bytes when no block runs, for any choice of kept tensors.
   std::size_t least_outside_blocks(std::size_t micro_batches) {
     std::size_t least = std::numeric_limits<std::size_t>::max();
     for (std::size_t chunk = 0; chunk < problem_.loss_chunks.size(); ++chunk) {
@@ -192,14 +193,14 @@ class Search {
     return least;
   }
 
-  // Whether chunks of this size divide the loss of a micro-batch, or it is whole, which 0 stands for: larger chunks
-  // leave it whole, too.
+  // Whether chunks of this size divide the loss of a micro-batch, or the size is 0, a whole loss. Larger chunks would
+  // leave the loss whole, too.
   bool differs(std::size_t micro_batches, std::size_t chunk) const {
     const std::int64_t tokens = problem_.loss_chunks[chunk];
     return tokens == 0 || tokens < problem_.tokens / problem_.micro_batches[micro_batches];
   }
 
-  // Empty also where none can be faster than `known`.
+  // Empty, too, if none can be faster than `known`.
   std::optional<Found> within(Division& division, std::size_t memory_bytes, const std::optional<Found>& known) {
     const std::optional<BlockAssignment> fastest = assign_sets(division.at_least, memory_bytes);
     if (!fastest) return std::nullopt;
@@ -224,7 +225,7 @@ class Search {
     return std::nullopt;
   }
 
-  // The fastest with the same option in all blocks, where that is faster than the best of the budgets.
+  // The fastest schedule with the same option in all blocks, if it is faster than the best of the budgets.
   std::optional<Found> within_alike(Division& division, std::size_t memory_bytes, const std::optional<Found>& best) {
     std::optional<Found> found;
     for (std::size_t option = 0; option < division.at_least.memory.size(); ++option) {
@@ -313,7 +314,8 @@ class Search {
       by_block[block_of(graph.scope_name(graph.node(launch.node)))] += launch.ms;
     }
     for (const std::string& block : blocks) measured.block_ms.push_back(by_block[block]);
-    // Each buffer and each workspace has an event when it is allocated and one when it is freed; some need a segment.
+    // Each buffer and each workspace has an event when it is allocated and one when it is freed; some need a segment,
+    // too.
     MemoryTrace trace(4 * (graph.value_count() + graph.order().size()) + 1);
     forecast_memory(plan, {.iterations = 1, .stop_point = problem_.stop_point, .trace = &trace});
     measured.memory = block_memory_of(graph, blocks, trace);
@@ -362,7 +364,7 @@ class Search {
     }
   }
 
-  // Plans a run in which each block has another candidate, and adds what they cost against keeping everything.
+  // Plans a run in which each block has another candidate, and adds the candidates' cost against keeping everything.
   void try_sets(const Sets& sets, const std::map<std::vector<std::string>, std::vector<std::size_t>>& kinds,
                 const std::vector<std::vector<KeptSet>>& candidates, std::size_t round,
                 std::map<std::size_t, std::vector<KeptSetCost>>& costs) {
@@ -386,7 +388,7 @@ class Search {
     });
   }
 
-  // What another set can stand for in every block of one batch is not planned for more micro-batches.
+  // A set that is dominated in every block of one batch is not planned for more micro-batches.
   std::vector<std::vector<KeptSet>> best_sets_of_one_batch() {
     const AssignmentProblem& assignment = divisions_of(0).front().at_least;
     const Sets& of_one = sets_of(0);
@@ -401,7 +403,7 @@ class Search {
     return best;
   }
 
-  // With every size of chunks that makes a difference. What a block saves and takes does not depend on it.
+  // With every size of chunks that makes a difference. The bytes and the time of a block do not depend on the size.
   std::vector<Division>& divisions_of(std::size_t micro_batches) {
     const auto known = divisions_.find(micro_batches);
     if (known != divisions_.end()) return known->second;
@@ -412,7 +414,7 @@ class Search {
       of_first.ms.push_back(measured.block_ms);
     };
     add(keep_all(micro_batches, 0));
-    // Each micro-batch behind the first does the same, so that two stand for many.
+    // All micro-batches after the first are alike, so two stand for many.
     const std::int64_t count = problem_.micro_batches[micro_batches];
     const std::int64_t planned = std::min<std::int64_t>(count, 2);
     const auto measured_of = [&](std::size_t option) {
@@ -502,7 +504,7 @@ class Search {
            std::abs(all.ms[option][block] - all.ms[0][block]) < kLeastMs;
   }
 
-  // Of blocks with the same tensors that keep the same.
+  // For blocks with the same tensors and the same choice.
   static SchedulePart part_of(const Division& division, const Options& options,
                               const std::vector<std::size_t>& blocks) {
     const AssignmentProblem& all = division.at_least;

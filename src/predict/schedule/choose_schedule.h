@@ -1,5 +1,5 @@
-// The schedule with the least predicted time that fits a memory: what becomes of each tensor of each block until
-// backward, the micro-batches of a step, and the tokens of which the loss is computed at a time
+// The schedule with the least predicted time that fits a memory: the tensors of each block that are kept for backward,
+// the micro-batches of a step, and the tokens whose loss is computed at a time
 // (docs/decisions/0048-the-least-time-within-a-memory.md).
 #pragma once
 
@@ -30,7 +30,8 @@ struct ScheduleTime {
   std::vector<LaunchForecast> launches = {};
 };
 
-// What a part of a schedule gives and costs, against a step that keeps everything in one batch with all logits.
+// The bytes that a part of a schedule saves and the time that it costs, compared with a step that keeps everything, in
+// one batch with all logits.
 struct SchedulePart {
   std::string what;  // "layers.0-3, 8 keep attn attention"
   std::int64_t bytes = 0;
@@ -43,19 +44,19 @@ struct ScheduleChoice {
   bool fits = true;            // else this is the schedule with the least memory that was found
   std::size_t peak_bytes = 0;  // reserved, without a limit
   double ms = 0;
-  // No schedule of those that are searched takes less: a lower bound.
+  // A lower bound: no schedule in the search takes less time.
   double bound_ms = 0;
   std::optional<double> next_gib_saves_ms;  // with one GiB more; empty if this does not fit
   std::vector<SchedulePart> parts = {};
 };
 
 struct ScheduleProblem {
-  // What is chosen from, each list rising. A loss in chunks of 0 tokens has all logits at once.
+  // The candidates, each list rising. A loss in chunks of 0 tokens has all logits at once.
   std::vector<std::int64_t> micro_batches = {1};
   std::vector<std::int64_t> loss_chunks = {0};
   std::int64_t tokens = INT64_MAX;  // of a step; chunks of all tokens of a micro-batch or more are left out
 
-  // The training graph of so many micro-batches behind recompute_norms, without activation checkpointing.
+  // The training graph with this number of micro-batches after recompute_norms, without activation checkpointing.
   std::function<Graph(std::int64_t micro_batches)> graph_of = {};
   std::function<ProgramPlan(const Schedule&)> plan_of = {};
   std::function<ScheduleTime(const ProgramPlan&)> time_of = {};
@@ -67,7 +68,7 @@ struct ScheduleProblem {
 // problem and forecasts throw.
 using ScheduleChooser = std::function<ScheduleChoice(std::size_t memory_bytes)>;
 
-// What is planned for one memory is known for the next.
+// Plans that were made for one memory are used for the next.
 ScheduleChooser schedule_chooser(ScheduleProblem problem);
 
 }  // namespace ridgepoint

@@ -67,7 +67,7 @@ class Model {
   KeptSetCost found_;
 };
 
-// By tensor: the number of its choice. Small tensors have that of the one before.
+// By tensor: the number of its choice. A small tensor has the choice of the tensor before it.
 std::vector<std::size_t> choices_of(const Model& model, std::size_t tensors) {
   std::vector<std::size_t> order(tensors), choices(tensors);
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -82,7 +82,7 @@ std::vector<std::size_t> choices_of(const Model& model, std::size_t tensors) {
   return choices;
 }
 
-// The time at so many bytes on the line between two sets; beside them that of the nearer one.
+// The time at this number of bytes on the line between two sets; outside of the line, the time of the nearer set.
 double time_between(const KeptSetCost& left, const KeptSetCost& right, double bytes) {
   if (bytes <= left.bytes) return left.recomputation;
   if (bytes >= right.bytes) return right.recomputation;
@@ -104,7 +104,7 @@ KeptSetCost cost_of(const Graph& graph, const BlockTensors& tensors, const KeptS
 KeptSet computed_again(const BlockTensors& tensors, const KeptSet& kept) {
   KeptSet again(kept.size());
   std::vector<bool> is_needed(tensors.nodes.size());
-  // A node comes behind its operands.
+  // A node comes after its operands.
   for (std::size_t i = is_needed.size(); i-- > 0;) {
     const BlockNode& node = tensors.nodes[i];
     if (!is_needed[i] && node.backward_reads.empty()) continue;
@@ -148,7 +148,7 @@ std::vector<KeptSet> sets_worth_keeping(const Graph& graph, const BlockTensors& 
   Model model(graph, tensors, flops_per_byte);
   const std::vector<std::size_t> choices = choices_of(model, tensors.names.size());
   const std::size_t count = choices.empty() ? 0 : choices.back() + 1;
-  // Sets that keep what nothing needs cost the same as those without it, which come first.
+  // A set with a tensor that nothing needs costs the same as the set without it, which comes first.
   std::map<std::pair<double, double>, KeptSet> by_cost;
   for (std::uint64_t bits = 0; bits < std::uint64_t{1} << count; ++bits) {
     KeptSet kept(choices.size());

@@ -28,26 +28,26 @@ constexpr std::string_view kMeasuredCompiledCard = "H100 SXM";
 constexpr std::int64_t kMeasuredRanks = 4;
 constexpr double kError = 0.10;
 constexpr double kErrorInTf32 = 0.15;
-// Of what was not measured. Published runs of an 8B model on eight H100s, whose power was limited to 500 W, take 1.54
-// times as long as is predicted; two or four H100s or H200s of a machine take at most 1.1 times.
+// The range of runs that were not measured. Published runs of an 8B model on eight H100s with a power limit of 500 W
+// take 1.54 times the predicted time; two or four H100s or H200s of a machine take at most 1.1 times.
 constexpr double kLeastOfUnmeasured = 0.9, kMostOfUnmeasured = 1.6;
 
 constexpr double kMsPerSecond = 1e3;
 
-// The shares of attention were fitted to calls by themselves. Beside products the GPU's power limit lowers its clock.
+// The shares of attention were fitted to single calls. In a step with products, the GPU's power limit lowers its clock.
 constexpr double kAttentionBesideProducts = 1.4;
 
-// The time by which an update lengthens the backward beside which it runs, of its time alone: measured on an H100 with
-// `small` and `large`, 4 x 256 tokens.
+// An update that runs beside backward lengthens backward by this share of the update's time alone. Measured on an H100
+// with `small` and `large`, 4 x 256 tokens.
 constexpr double kTimeBesideBackward = 0.85;
 
 bool is_product(const Node& node) {
   return traits(node.op).kernel_class == KernelClass::matmul || (node.op == Op::fused && node.origin == Op::matmul);
 }
 
-// As the CUDA back end decides in a captured run, whose arena the cards of one machine reach. It decides for each
-// tensor; here most of the bytes decide. Where the links are no faster than PCIe, whether cards reach each other is not
-// known.
+// Whether copy engines send the collective, as the CUDA back end decides in a captured run, whose arena the cards of
+// one machine can reach. The back end decides for each tensor; here the majority of the bytes decides. If the links are
+// no faster than PCIe, it is not known whether cards reach each other.
 Sender sender_of(const Graph& graph, const Node& node, Compile level, const Network& network) {
   const bool reaches_memory = level == Compile::full && has_fast_links(network) &&
                               node.attributes.get<std::int64_t>("ranks") <= network.ranks_on_machine;
@@ -63,9 +63,9 @@ Sender sender_of(const Graph& graph, const Node& node, Compile level, const Netw
   return are_copied ? Sender::copy_engines : Sender::kernels;
 }
 
-// Whether measured times tell of such runs: of one rank, on H100s a compiled one, or of up to four compiled ones of a
-// machine with the links of the card, whose sums run beside backward; with states of the optimizer on the host, of one
-// rank on an H100; with other tensors there, or on several ranks, none.
+// Whether runs of this kind were measured: one rank (on an H100 only compiled), or up to four compiled ranks of a
+// machine with the links of the card and sums beside backward. With optimizer states on the host: one rank on an H100.
+// No run with other tensors on the host, or with offload on several ranks, was measured.
 bool was_measured(const Graph& graph, Compile level, const Network& network, const Datasheet& card) {
   if (!has_op_of(graph, OpClass::collective)) {
     const bool has_others = std::ranges::any_of(graph.order(), [&](NodeId id) {
@@ -187,14 +187,15 @@ class Forecaster {
     return time;
   }
 
-  // Whether the share of the product's rate, and not the memory, decides how long it takes.
+  // Whether the product is bound by its arithmetic rate, not by memory.
   bool is_decided_by(ProductRate rate, const KernelSpec& spec) const {
     const double seconds = kernel_time(graph_, spec.node, rate, card_)->work;
     rate.share = 1;
     return kernel_time(graph_, spec.node, rate, card_)->work < seconds;
   }
 
-  // For gathers of sharded parameters, without an optimizer sums of gradients, and for states that go to the host.
+  // For gathers of sharded parameters, for sums of gradients in runs without an optimizer, and for states that are
+  // copied to the host.
   void wait_at_end() {
     const double last = timeline_.seconds();
     expose([&] { timeline_.wait_for_all(); });

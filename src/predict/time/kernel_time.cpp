@@ -11,17 +11,17 @@ namespace {
 
 // A soft cap takes an exponential and a reciprocal of each score. A multiprocessor begins 16 of them in a cycle (CUDA
 // C++ Programming Guide, "Throughput of Native Arithmetic Instructions"), while it adds and multiplies 128 times, or 64
-// with compute capability 8.0. In forward none runs beside products, in backward half of them does.
+// with compute capability 8.0. In forward they do not overlap with products; in backward half of them do.
 constexpr double kFunctionsOfCap = 2, kFunctionsOfCapInBackward = 1;
 double special_functions_per_second(const Datasheet& card) {
   constexpr int kHalfTheLanes = 80;
   return *card.fp32 / 2 * 16 / (card.compute_capability == kHalfTheLanes ? 64 : 128);
 }
 
-// A window has a second edge with tiles that reach past it, but blocks of equal length: times the overhead of a block.
+// A window has a second edge with partial tiles, but its blocks have equal length: a factor on the overhead of a block.
 constexpr double kOverheadOfWindow = 1.35, kOverheadOfWindowInBackward = 0.7;
 
-// What it takes at most to add the parts of blocks that multiprocessors share.
+// The most time to add the parts of blocks that several multiprocessors share.
 constexpr double kDivisionSeconds = 10e-6;
 
 // All batch dimensions as one.
@@ -49,7 +49,7 @@ AttentionSize attention_size(const Graph& graph, const Node& node) {
   return size;
 }
 
-// The keys that a query attends to, in backward the queries that attend to a key.
+// The number of keys that a query attends to; in backward, the number of queries that attend to a key.
 double seen_on_average(const AttentionSize& size, double rows, double others) {
   if (size.window == 0) return size.causal ? others / 2 : others;
   return (size.window * rows - size.window * (size.window - 1) / 2) / rows;
@@ -80,7 +80,7 @@ class TimeOf {
     return time;
   }
 
-  // Of causal attention the longest block sees all keys, in backward all queries; with a window not more than that.
+  // In causal attention the longest block sees all keys (in backward all queries), or as many as the window has.
   std::optional<KernelTime> operator()(const AttentionRate& rate) const {
     const AttentionSize size = attention_size(graph_, node_);
     const double rows = size.is_backward ? size.keys : size.queries;
@@ -130,11 +130,10 @@ struct Beside {
   double lost_of_launch;       // the share of its speed
 };
 
-// Kernels of NCCL between two H200s: 17 steps of three models took 0.3 to 0.7 ms longer for each millisecond of
-// collectives, also where NCCL had fewer blocks and so less bandwidth, and collectives took 1.3 to 1.9 times as long as
-// by themselves. Copy engines between two H100s: 27 steps of three models took 0.1 to 0.3 ms longer for each
-// millisecond of collectives, which took 2 to 3 times as long as by themselves, because ranks wait for one another
-// between copies.
+// NCCL's kernels between two H200s: in 17 steps of three models each millisecond of collectives lengthened the step by
+// 0.3 to 0.7 ms, even if NCCL had fewer blocks and so less bandwidth; collectives took 1.3 to 1.9 times as long as
+// alone. Copy engines between two H100s: in 27 steps of three models it lengthened the step by 0.1 to 0.3 ms;
+// collectives took 2 to 3 times as long as alone, because ranks wait for one another between copies.
 constexpr Beside kKernels{.times_of_collective = 1.5, .lost_of_launch = 0.45};
 constexpr Beside kCopyEngines{.times_of_collective = 3, .lost_of_launch = 0.14};
 
@@ -150,9 +149,10 @@ std::optional<KernelTime> kernel_time(const Graph& graph, const Node& node, cons
 }
 
 double transfer_seconds(const Datasheet& card, double bytes, bool is_host_shared) {
-  // Fitted to steps with states on the host, of three models on an H100 SXM, whose link moves 64 GB/s: 9 % too long to
-  // 2 % too short. Of two ranks of a host to four steps of two models on H100s and H200s: 4 % too long to 6 % too
-  // short. There copies to the host take no longer, and those from it twice as long beside them.
+  // One rank: fitted to steps of three models with states on the host of an H100 SXM, whose link moves 64 GB/s;
+  // predictions are 9 % too long to 2 % too short. Two ranks of a host: fitted to four steps of two models on H100s and
+  // H200s, 4 % too long to 6 % too short; copies in both directions at once slow only those from the host, to half the
+  // rate.
   constexpr double kShareOfLink = 0.76, kShareOfRanks = 0.56, kFixedSeconds = 10e-6;
   return kFixedSeconds + bytes / ((is_host_shared ? kShareOfRanks : kShareOfLink) * host_link_bytes_per_second(card));
 }
@@ -207,7 +207,7 @@ void LaunchTimeline::idle(double seconds) {
   }
 }
 
-// A launch runs that takes `seconds` alone.
+// A launch runs; alone it would take `seconds`.
 void LaunchTimeline::work(double seconds) {
   for (; ended_ < collectives_.size() && seconds > 0; ++ended_) {
     auto& [left, sender] = collectives_[ended_];

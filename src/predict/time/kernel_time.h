@@ -23,26 +23,26 @@ struct KernelTime {
 // Whether the datasheet has the rates that kernel_time() needs: of bf16, tf32 and fp32.
 bool has_rates(const Datasheet& card);
 
-// Of a launch of the node. Empty without a rate. Operations of attention are 4 batch queries keys width, half of that
-// if causal, those of the pairs that a window leaves, 2.5 times as many backward; the tiles' padding counts in
-// addition. No call takes less time than its bytes, nor than its longest block on one multiprocessor, except where
-// multiprocessors share blocks. Heads that share keys make no fewer products, only fewer bytes.
+// The time of a launch of the node. Empty without a rate. Attention has 4 batch queries keys width operations, half as
+// many if causal, with a window only those of the pairs that it leaves, and 2.5 times as many in backward; the padding
+// of tiles counts too. No call is faster than its bytes, nor than its longest block on one multiprocessor, unless
+// multiprocessors share blocks. Heads that share keys save bytes, but no operations.
 std::optional<KernelTime> kernel_time(const Graph& graph, const Node& node, const KernelRate& rate,
                                       const Datasheet& card);
 
-// The seconds in which a transfer of so many bytes between the host and the card ends, with no other in its direction.
-// Ranks that share a host copy at the same time.
+// The seconds of a transfer of this size between the host and the card, if no other runs in its direction. All ranks of
+// a host copy at the same time.
 double transfer_seconds(const Datasheet& card, double bytes, bool is_host_shared);
 
-// When the launches of one rank run: in order, beside collectives, which run one after another.
+// The timeline of one rank: launches in order, beside collectives, which run one after another.
 
 // The host's seconds for a launch that is not captured, and what is left of a launch's fixed time if it is.
 inline constexpr double kHostSecondsPerLaunch = 3.9e-6;
 inline constexpr double kCapturedShare = 0.62;
 
-// What moves the bytes of a collective. Where a launch and a collective run at the same time, both take longer: kernels
-// of a collective occupy multiprocessors and memory bandwidth, and some launches need all multiprocessors before they
-// begin. Copy engines share only the bandwidth.
+// What moves the bytes of a collective. A launch and a collective at the same time both take longer: NCCL's kernels
+// occupy multiprocessors and memory bandwidth, and some launches need all multiprocessors before they begin. Copy
+// engines share only the bandwidth.
 enum class Sender : std::uint8_t { kernels, copy_engines };
 
 // The time that has passed, from launch to launch.
@@ -53,14 +53,14 @@ class LaunchTimeline {
 
   // Returns the seconds at which the launch begins.
   double launch(const KernelTime& time);
-  // Begins a collective as soon as the launches and the collectives before it have ended. `seconds` are those
-  // that it takes alone. Returns its number, counted from 0.
+  // Begins a collective as soon as the earlier launches and collectives have ended. `seconds` is its time alone.
+  // Returns its number, counted from 0.
   std::size_t begin_collective(double seconds, Sender sender = Sender::kernels);
-  // Launches wait until collectives have ended: that of this number and those before it, or all.
+  // Later launches wait until the collectives up to this number, or all, have ended.
   void wait_for(std::size_t collective);
   void wait_for_all();
 
-  // Begins a transfer, beside launches, as soon as the launches and the transfers in its direction before it have
+  // Begins a transfer beside launches, as soon as the earlier launches and the earlier transfers in its direction have
   // ended. Returns its number, counted from 0.
   enum class Direction : std::uint8_t { from_host, to_host };
   std::size_t begin_transfer(Direction direction, double seconds);

@@ -16,9 +16,9 @@
 namespace ridgepoint {
 namespace {
 
-// The shares of NVLink's rate that NCCL's ring nears with long messages, between two H200s: all_reduce, and the other
-// collectives. Slower links than NVLink's and shares between machines were not measured; they are taken to be the same
-// for all collectives.
+// The shares of NVLink's rate that NCCL's rings approach with long messages between two H200s: all_reduce, and the
+// other collectives. Slower links and links between machines were not measured; one share is assumed for all
+// collectives.
 constexpr double kShareInside = 0.78, kShareOfOthersOnNvlink = 0.67;
 constexpr double kFastestPcie = 64e9;  // bytes per second in one direction, 16 lanes of PCIe 5
 constexpr double kShareBetween = 0.85;
@@ -73,7 +73,7 @@ const Unit* find_unit(const Unit (&units)[kCount], std::string_view name) {
   return found == std::end(units) ? nullptr : found;
 }
 
-// Takes the rate and the latency out of the words of a link; other words say what it is.
+// Takes the rate and the latency out of the words of a link; the other words are its name.
 Link link_from(std::string_view text, const std::vector<std::string>& words, double latency_seconds) {
   Link link{.bytes_per_second = 0, .latency_seconds = latency_seconds};
   for (std::size_t i = 0; i < words.size(); ++i) {

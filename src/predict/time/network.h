@@ -16,9 +16,9 @@ std::optional<Network> network_of_card(std::optional<double> link_bytes_per_seco
 // Whether ranks of a machine are connected faster than PCIe does, as by NVLink.
 bool has_fast_links(const Network& network);
 
-// What a collective of an op among so many ranks takes, apart from its size. There are as many rings as ranks on the
-// machine with the fewest, each with a part of the data and the link between machines of another rank. Throws Error
-// (usage) where the ranks need several machines and the network has one.
+// The rate and latency of a collective op among this number of ranks. There are as many rings as the machine with the
+// fewest ranks has ranks; each ring sends a part of the data over the links of another rank. Throws Error (usage) if
+// the ranks need several machines and the network has one.
 struct Ring {
   double bytes_per_second = 0;  // that a rank sends in long messages, by the slowest step
   double message_seconds = 0;   // the latency of that step
@@ -29,10 +29,10 @@ Ring ring_of(const Network& network, std::int64_t ranks, Op op);
 // The share of the published rate that long messages of the op reach between ranks of a machine.
 double share_inside(const Network& network, Op op);
 
-// Seconds of a collective node that runs alone. Bytes: what each rank of a ring sends (ops/collectives.h), at the rate
-// of ring_of(). Pieces of the data go through the ring one behind the other: with the best size of pieces, sending for
-// t takes 2 sqrt(l t) more, l being the latency of the slowest link. Latency: a launch, a message for each level of a
-// tree over the ranks of a machine and one over machines, there and back for all_reduce. Throws as ring_of() does.
+// Seconds of a collective node that runs alone, the sum of three times. t: the bytes that each rank of a ring sends
+// (ops/collectives.h), at the rate of ring_of(). 2 sqrt(l t): pieces of the best size follow one another through the
+// ring, and l is the latency of the slowest link. Latency: a launch, and a message for each level of a tree over the
+// ranks of a machine and of a tree over machines, twice for all_reduce. Throws as ring_of() does.
 double collective_seconds(const Network& network, const Graph& graph, const Node& node);
 
 }  // namespace ridgepoint

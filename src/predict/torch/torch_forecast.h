@@ -1,5 +1,5 @@
-// Predicts the memory of a configuration as PyTorch's eager mode would run it, by its formulas of what ops allocate and
-// save, and the rules of its caching allocator. docs/commands/memory.md has the errors against measured peaks.
+// Predicts the memory of a configuration in PyTorch's eager mode, from the allocations and saved tensors of PyTorch's
+// ops and the rules of its caching allocator. docs/commands/memory.md has the errors against measured peaks.
 #pragma once
 
 #include <cstddef>
@@ -26,29 +26,30 @@ struct Training {
   OptimizerOptions optimizer = {};
   bool fuses_optimizer = false;  // AdamW(fused=True), one kernel for all parameters; otherwise foreach
   bool checkpoints = false;      // every layer, of a family of docs/models.md
-  // The loop assigns what it computes to variables, which hold it until the next iteration has its own: logits = and
-  // loss = of a preset, outputs = with both of a family.
+  // The loop assigns its results to variables, which hold them until the next iteration has new ones: logits = and loss
+  // = of a preset, outputs = with both of a family.
   bool keeps_output = false;
   std::size_t cublas_workspace_bytes = 0;  // of each handle
 };
 
-// Allocates and frees what a process does that makes the model and runs iterations of `mode`, until the peak of an
-// iteration is that of the one before to a thousandth, at most 8. Returns the peaks of the last one. Each iteration
-// sets the gradients to None first. Calls `stop_point` for each iteration. Throws OutOfMemory.
+// Makes the allocations of a process that makes the model and runs iterations of `mode`, until the peaks of two
+// iterations differ by at most a thousandth, at most 8 iterations. Returns the peaks of the last one. Each iteration
+// first sets the gradients to None. Calls `stop_point` for each iteration. Throws OutOfMemory.
 MemoryForecast run(const Training& training, Allocator& allocator, const StopPoint& stop_point = {});
 
 }  // namespace ridgepoint::torch
 
 namespace ridgepoint {
 
-// Throws Error (usage) for what PyTorch's eager mode has no match for: compilation, an arena, an attention variant of
-// this engine, a workload other than the Transformer, activation checkpointing of a preset or of anything but layers;
-// and for what is not modelled of transformers: the load-balancing loss, and heads that sdpa pads.
+// Throws Error (usage) for options without a counterpart in PyTorch's eager mode: compilation, an arena, an attention
+// variant of this engine, a workload other than the Transformer, activation checkpointing of a preset or of anything
+// but layers. Also throws for parts of transformers that are not modelled: the load-balancing loss, and heads that sdpa
+// pads.
 void require_torch_has_it(const RunConfig& config);
 
-// The peaks of one iteration after the first ones, on `card`, or on a card with cuBLAS's workspace of Hopper without
-// one. `memory_bytes`: what the allocator may reserve (default: unlimited). Throws as require_torch_has_it() does, and
-// OutOfMemory.
+// The peaks of an iteration after the first ones, on `card`; without a card, cuBLAS's workspace is Hopper's.
+// `memory_bytes`: the most that the allocator may reserve (default: unlimited). Throws as require_torch_has_it() does,
+// and OutOfMemory.
 MemoryForecast forecast_torch(const RunConfig& config, const std::optional<std::string>& card,
                               std::optional<std::size_t> memory_bytes = std::nullopt, const StopPoint& stop_point = {});
 

@@ -1,5 +1,5 @@
-// The Transformer of docs/model.md as a module of PyTorch, as tools/pytorch/torch_memory.py has it: which ops its
-// Python code calls, and which tensors its local variables hold meanwhile.
+// The Transformer of docs/model.md as a PyTorch module, as in tools/pytorch/torch_memory.py: the ops that its Python
+// code calls, and the tensors that its local variables hold.
 #include <utility>
 #include <vector>
 

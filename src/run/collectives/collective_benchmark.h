@@ -18,8 +18,8 @@ inline constexpr std::array kAllCollectives = {Op::all_reduce, Op::reduce_scatte
 struct CollectiveSetup {
   Op op = Op::all_reduce;
   DType dtype = DType::fp32;
-  // Of the larger side: the operand of all_reduce, reduce_scatter and collective_broadcast, the result of all_gather.
-  // Rounded up to whole elements for each rank.
+  // The bytes of the larger side: the operand of all_reduce, reduce_scatter and collective_broadcast, the result of
+  // all_gather. Rounded up to whole elements for each rank.
   std::int64_t bytes = 0;
   std::int64_t warmup = 5;
   std::int64_t iterations = 20;  // in each of the batches that are timed
@@ -29,8 +29,8 @@ struct CollectiveTimes {
   std::int64_t bytes = 0;  // as rounded
   // Milliseconds of one collective: the median over batches of back-to-back launches, of the slowest rank.
   double ms = 0;
-  // bytes / time, and the same in the bytes that a link of a ring carries: times 2 (n - 1) / n for all_reduce,
-  // (n - 1) / n for reduce_scatter and all_gather, 1 for collective_broadcast (nccl-tests, PERFORMANCE.md).
+  // The algorithm bandwidth, bytes / time, and the bus bandwidth of nccl-tests (PERFORMANCE.md): the first times 2 (n -
+  // 1) / n for all_reduce, (n - 1) / n for reduce_scatter and all_gather, 1 for collective_broadcast.
   double algorithm_bytes_per_second = 0;
   double bus_bytes_per_second = 0;
   std::int64_t wrong_elements = 0;  // of all ranks

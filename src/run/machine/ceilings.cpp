@@ -12,9 +12,9 @@
 namespace ridgepoint {
 namespace {
 
-// Ascending; a size that exceeds the remaining time is left out. The largest copy exceeds the caches of most
-// processors. Matmuls under kCountedSize fit into a cache, as no model does, so they count only if larger ones are too
-// slow.
+// Ascending; a size that would exceed the remaining time is left out. The largest copy is larger than the caches of
+// most processors. Matmuls below kCountedSize fit into a cache, as no model does, so they count only if larger ones are
+// too slow.
 constexpr std::array<std::int64_t, 4> kCopyBytes = {std::int64_t{8} << 20, std::int64_t{32} << 20,
                                                     std::int64_t{128} << 20, std::int64_t{512} << 20};
 constexpr std::array<std::int64_t, 8> kMatmulSizes = {256, 512, 1024, 1536, 2048, 3072, 4096, 8192};

@@ -35,9 +35,9 @@ struct Ceilings {
   std::vector<MatmulCeiling> matmul;  // one a precision, fp32 first
 };
 
-// Each rate is the median of a few runs after one warm-up run. Larger sizes are tried while they fit into the memory
-// and a fixed time. Empty for the null device, and if the memory is too small for the smallest size. `stop_point` is
-// called before each size. Throws Error (unsupported) if the device cannot multiply in that precision.
+// Each rate is the median of a few runs after one warm-up run. Larger sizes are tried while they fit in the memory and
+// in a fixed time. Empty for the null device, and if the smallest size does not fit in memory. `stop_point` is called
+// before each size. Throws Error (unsupported) if the device cannot multiply in that precision.
 std::optional<CopyCeiling> measure_copy(Device& device, const StopPoint& stop_point = {});
 std::optional<MatmulCeiling> measure_matmul(Device& device, Precision precision, const StopPoint& stop_point = {});
 

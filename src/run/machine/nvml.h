@@ -1,5 +1,5 @@
-// The state of an NVIDIA GPU by NVML (libnvidia-ml.so.1), which the driver brings along. It is loaded at run time;
-// where it or one of its functions is missing, fields are empty and nothing fails.
+// The state of an NVIDIA GPU by NVML (libnvidia-ml.so.1, part of the driver). The library is loaded at run time; if it
+// or one of its functions is missing, fields are empty and nothing fails.
 #pragma once
 
 #include <optional>

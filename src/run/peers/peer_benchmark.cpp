@@ -76,7 +76,7 @@ class Side {
     append(host_ms_, round);
     return round;
   }
-  // The verdict is on the iterations of the rounds, around which the state of the machine is not read.
+  // The verdict is on the iterations of all rounds. The state of the machine is not read around rounds.
   void record(Record& record) {
     if (host_ms_.empty()) return;
     Record::TrainingStep& step = *record.training_step;
@@ -142,7 +142,7 @@ Record describe_peer(const RunConfig& config, const Python& python, TorchMode mo
   return record;
 }
 
-// What peers read, or why it could not be made.
+// The files for peers, or why they could not be made.
 struct Preparation {
   PeerTensors tensors;
   std::exception_ptr failure;
@@ -161,7 +161,7 @@ std::optional<Preparation> prepare(const RunConfig& config, PeerFiles& files, co
   return stopped ? std::nullopt : std::optional(made);
 }
 
-// Gives a record without a result the failure of Ridgepoint's.
+// Copies Ridgepoint's failure to a record without a result.
 void share_failure(const Record& ours, Record& peer) {
   if (ours.status == RunStatus::ok || peer.training_step->peer.ridgepoint_ms || peer.status != RunStatus::ok) return;
   peer.status = ours.status;

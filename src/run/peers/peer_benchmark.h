@@ -1,5 +1,5 @@
-// Times a workload with Ridgepoint and, in rounds that alternate, with PyTorch in processes of their own; and the files
-// that such a peer reads, in a temporary folder: its scripts, the parameters, and Ridgepoint's own results.
+// Times a workload with Ridgepoint and, in alternating rounds, with PyTorch in processes of their own. A peer reads
+// files in a temporary folder: its scripts, the parameters, and Ridgepoint's results.
 #pragma once
 
 #include <filesystem>
@@ -20,8 +20,8 @@ class PeerFiles {
   PeerFiles();
 
   std::filesystem::path script() const { return folder_ / "peer.py"; }
-  // Runs the configuration once, forward or forward and backward, and writes its results. Writes the parameters too,
-  // unless the last call was for the same ones. Throws Error.
+  // Runs the configuration once, forward or forward and backward, and writes its results. Writes the parameters, too,
+  // unless the last call wrote the same ones. Throws Error.
   PeerTensors write(const RunConfig& config, const StepWatcher& watch);
 
  private:
@@ -40,9 +40,9 @@ struct PeerOptions {
 
 // The record of Ridgepoint, then one for each mode. Before a peer is timed, its logits, loss and gradients for the same
 // parameters and tokens must be within peer_tolerance() of Ridgepoint's; otherwise its status is error, and the message
-// names the tensor that differs most. One peer at a time is in memory, beside Ridgepoint's program: each round runs one
-// untimed iteration and then timed ones of the first, and the same of the other. time_ms of Ridgepoint has its
-// iterations of all rounds. Empty if the watcher stopped the run.
+// names the tensor that differs most. One peer at a time is in memory, beside Ridgepoint's program. In each round, each
+// of the two runs one untimed iteration and then timed ones. time_ms of Ridgepoint has its iterations of all rounds.
+// Empty if the watcher stopped the run.
 std::optional<std::vector<Record>> measure_with_peers(const RunConfig& config, const PeerOptions& options,
                                                       PeerFiles& files, CeilingCache& ceilings,
                                                       const StepWatcher& watch = {});

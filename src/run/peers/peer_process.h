@@ -1,6 +1,5 @@
-// PyTorch in a process of its own: a Python interpreter that can import it, the modes that --peers names, and the
-// process that runs the same model. It answers requests, one JSON object a line in both directions
-// (bench/peers/pytorch/peer.py).
+// PyTorch in a process of its own: finds a Python interpreter that can import PyTorch, reads the modes of --peers, and
+// runs the process with the same model. Requests and answers are one JSON object a line (bench/peers/pytorch/peer.py).
 #pragma once
 
 #include <cstdint>
@@ -61,8 +60,8 @@ class PeerProcess {
  public:
   PeerProcess(const Python& python, const std::filesystem::path& script, StopPoint stop_point);
 
-  // Makes the model of `config` and reads its tensors. `threads`: of the processor. Returns the implementation of
-  // attention: sdpa or naive.
+  // Makes the model of `config` and reads its tensors. `threads`: CPU threads. Returns the implementation of attention:
+  // sdpa or naive.
   std::string build(const RunConfig& config, TorchMode mode, const PeerTensors& tensors, std::int64_t threads);
   // Calls the function that is timed, without an update of parameters, and compares its results.
   PeerCheck check();

@@ -69,9 +69,9 @@ class Fitter {
   }
 
  private:
-  // The fastest that fits. Where what is offloaded is to be chosen, that is with and without the states of the
-  // optimizer on the host; each other set takes as long a search, and is tried while nothing fits. A set that needs too
-  // much of the host's memory is left out; where every one does, and nothing else fits, that is the error.
+  // The fastest schedule that fits. With --offload auto, schedules with and without the optimizer states on the host
+  // are searched. Every other set needs a search of its own, and is tried only if nothing fits yet. A set that needs
+  // too much of the host's memory is left out. If every set does, and nothing else fits, that is the error.
   ScheduleChoice choose_of(const ScheduleProblem& problem) {
     Offload chosen = offload_ = config_.chooses_offload() ? Offload::none : config_.compile.offload;
     ScheduleChoice best = schedule_chooser(problem)(memory_bytes_);
@@ -142,7 +142,7 @@ class Fitter {
     return run;
   }
 
-  // As predicted, or by the floors of operations and bytes.
+  // The predicted time, or the floors of operations and bytes.
   ScheduleTime time_of(const ProgramPlan& plan) {
     ScheduleTime time;
     const TimePrediction predicted = forecast_time(plan, config_, limit_.card, &time.launches);
@@ -196,7 +196,7 @@ class Fitter {
       if (buffer.persistent && !buffer.on_host) always += buffer.bytes;
     }
     return fmt::format(
-        "no schedule fits into {}: the least that was found reserves {}, with {} micro-batch{} and {} tokens of the "
+        "no schedule fits into {}: the smallest that was found reserves {}, with {} micro-batch{} and {} tokens of the "
         "loss at a time; {} of it are parameters, states and data, which every schedule holds. A smaller model, fewer "
         "trained parameters (--lora) or a smaller --context need less",
         format_bytes(memory_bytes_), format_bytes(choice.peak_bytes), choice.schedule.micro_batches,

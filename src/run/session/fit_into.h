@@ -12,11 +12,11 @@
 namespace ridgepoint {
 
 struct FittedRun {
-  // With the schedule, its section of the record, and the workload of one micro-batch. Without
-  // RunConfig::fit_into_bytes the configuration that was given.
+  // The configuration with the schedule, the schedule's section of the record, and the workload of one micro-batch.
+  // Without RunConfig::fit_into_bytes, the given configuration.
   RunConfig config;
-  // If no schedule fits: the configuration is then that of the least memory, and the record says what that is and why.
-  // If the choice failed, the record says how.
+  // No schedule fits. The configuration is then the one with the least memory, and the record explains it. If the
+  // search failed, the record has the error.
   std::optional<Record> failure;
 };
 

@@ -53,7 +53,7 @@ void describe_time(const ProgramPlan& plan, const RunConfig& config, PlanSection
                                 .optimizer = phases[Phase::optimizer]};
 }
 
-// The operations, and the rates of a predicted time, as a measured one has them.
+// The operations, and the rates at the predicted time, as a measured run has them.
 void describe_rates(const RunConfig& config, Record& record) {
   PlanSection& section = *record.plan;
   record.training_step->flops_per_step = config.workload->flops(config.compile);
@@ -65,7 +65,7 @@ void describe_rates(const RunConfig& config, Record& record) {
   section.predicted_mfu = as_measured.training_step->mfu;
 }
 
-// Fills the record with what is known of the device and the program.
+// Fills the fields of the device and the program.
 Prediction predict(const RunConfig& config, const MemoryLimit& limit, const StepWatcher& watch, Record& record) {
   if (config.plan_as != PlanAs::ridgepoint) {
     record.threads = 1;
@@ -115,7 +115,7 @@ void fill(const Prediction& prediction, const RunConfig& config, const MemoryLim
   describe_rates(config, record);
   record_memory(record, prediction.forecast);
   section.fits = prediction.fits;
-  // Policies that were searched for would differ, and with them what else is saved.
+  // Policies from a search would differ without chunks, and so would other saved tensors.
   if (record.loss_chunk_rows && config.compile.checkpoint != Checkpoint::automatic && !config.schedule) {
     const std::size_t whole = peak_without_chunks(config, prediction.parallel, limit, watch, record);
     section.loss_chunks_save_bytes = static_cast<std::int64_t>(whole) - *record.memory_bytes.peak_allocated;
@@ -167,7 +167,7 @@ class SizeSearch {
     const std::optional<double> guess = crossing(before_, low_);
     if (!guess) return low_.size < last_ / kBlindGrowth ? kBlindGrowth * low_.size : last_;
     const auto size = static_cast<double>(low_.size);
-    // Small steps double, so that they end where shares mislead.
+    // Small steps double, so that the search ends even if shares mislead.
     small_steps_ = *guess - size < size / kSmallPart ? std::min(small_steps_ + 1, kMostSmallSteps) : 0;
     const std::int64_t least_step = std::int64_t{1} << std::max(small_steps_ - 1, 0);
     if (least_step >= last_ - low_.size) return last_;
@@ -196,8 +196,8 @@ class SizeSearch {
   static constexpr int kMostSmallSteps = 40;
   static constexpr int kMostSlowTries = 2;
 
-  // Memory that grows as a square lies below the line through a size that fits and one that does not, and above the
-  // line through two that fit, so that these take turns.
+  // Quadratic growth of memory lies below the line through a size that fits and one that does not, and above the line
+  // through two sizes that fit, so the two lines alternate.
   std::int64_t next_between(const Point& high) {
     const std::int64_t width = high.size - low_.size;
     const std::optional<double> outer = is_inner_ ? crossing(before_, low_) : std::nullopt;

@@ -175,7 +175,7 @@ void gather_times(ProcessGroup& group, double median_ms, ParallelSection& sectio
 }
 
 void time_alone(const RunConfig& config, const StepWatcher& watch, ParallelSection& section) {
-  // The host would hold the whole states of each rank, of which the run has had a part.
+  // Each rank alone would need the whole states on the host, where the run had only its part.
   const bool offloads = config.chooses_offload() || config.compile.offload != Offload::none;
   if (offloads && (config.choose_sharding || config.compile.parallel.shard != Sharding::none)) return;
   ProcessGroup& group = *config.group;

@@ -74,7 +74,7 @@ void record_outcome(Record& record, const std::function<void()>& stages) {
     record.error.free_bytes = static_cast<std::int64_t>(shortage.free_bytes);
     record.error.fragmented_bytes = static_cast<std::int64_t>(shortage.fragmented_bytes);
   } catch (const std::bad_alloc&) {
-    // Of this program, not of the run: whether that fits is not known.
+    // A failure of this program, so it is not known whether the run fits.
     fail(record, RunStatus::error, "the host is out of memory; choose a smaller model, batch or context");
   } catch (const Error& error) {
     fail(record, status_of(error), error.what());

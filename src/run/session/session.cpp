@@ -37,7 +37,7 @@ double flops_per_byte(std::string_view card, Precision precision) {
   return rates.flops_per_second / rates.bytes_per_second;
 }
 
-// The most rows of logits of which one node computes the loss.
+// The most rows of logits in one cross-entropy node.
 std::int64_t rows_of_losses(const Graph& graph) {
   std::int64_t rows = 0;
   for (const NodeId id : graph.order()) {
@@ -147,7 +147,7 @@ ProgramPlan Session::plan(Mode mode, const MemoryLimit& limit) {
   return plan;
 }
 
-// Without a capacity, what is available; still without one where that is unlimited.
+// Without a capacity, the available memory, which may be unlimited.
 MemoryLimit Session::known_limit(MemoryLimit limit) const {
   if (limit.capacity_bytes || !(computes() || config_.device_options.memory_limit_bytes)) return limit;
   limit.capacity_bytes = static_cast<std::int64_t>(available_bytes());
@@ -184,10 +184,10 @@ void Session::choose_parallel(Mode mode, const MemoryLimit& limit) {
   if (record_.training_step) describe_choice(choice, limit.capacity_bytes, record_.training_step->parallel);
 }
 
-// Nothing where the run fits so. Otherwise the fastest set that fits, by predicted time, or the first where none is
-// predicted; where none fits, that with the least peak. A set that contains one that fits copies more, and is not
-// tried. Where checkpoints are chosen too, both hold only for what fits without recomputation: with more on the host a
-// run recomputes less, and may take less time.
+// No set if the run fits without. Otherwise the fastest set that fits, by predicted time; without a predicted time the
+// first; if none fits, the set with the least peak. A superset of a set that fits copies more, and is not tried. If
+// checkpoints are chosen too, "fits" means: without recomputation, because a run with more tensors on the host
+// recomputes less, and may be faster.
 ProgramPlan Session::choose_offload(Mode mode, const MemoryLimit& limit) {
   const ForecastOptions options{.stop_point = stop_point(Stage::planning)};
   struct Trial {
@@ -256,7 +256,7 @@ ProgramPlan Session::plan_with(Mode mode, const BlockCheckpoints& blocks) {
   options.compile.parallel = parallel_;
   options.compile.offload = offload_;
   options.compile.block_checkpoints = blocks;
-  // The detector reads results as they are made, those of an update beside other launches too early.
+  // The detector reads results after each launch, which is too early for an update that runs beside others.
   if (config_.detect_anomaly) options.compile.skip.emplace_back("spread_updates");
   options.compile.after_pass = [&](const PassResult& pass, const Graph& graph) {
     if (pass.name == last_training_pass()) record_.attention_fallback = attention_fallback(graph, *device_);

@@ -52,7 +52,7 @@ class Session {
   Record& record() { return record_; }
   const std::shared_ptr<Device>& device() const { return device_; }
   bool computes() const { return device_->kind() != "null"; }
-  // How ranks divide the run: as configured, or as plan() has chosen.
+  // How ranks divide the run, as configured or as chosen by plan().
   const ParallelOptions& parallel() const { return parallel_; }
   const Communicator* communicator() const { return communicator_.get(); }  // null for one rank
 
@@ -61,29 +61,29 @@ class Session {
   StopPoint stop_point(Stage stage);
 
   // Compiles and plans the workload's graph, in the given mode or that of the configuration. Records the fallback of
-  // flash attention, and the recomputation. Checkpoint::automatic fits the plan into `limit`, without a capacity into
-  // the available memory of every rank, and records the policies found; a plan that fits nowhere needs the least
-  // memory. So do the sharding and the buckets that are to be chosen; all ranks choose the same. On several ranks, it
-  // fails on all if it fails on one.
+  // flash attention, and the recomputation. Checkpoint::automatic fits the plan into `limit`, or without a capacity
+  // into the available memory of every rank, and records the policies found; if no plan fits, it takes the one with the
+  // least memory. Sharding and buckets are chosen in the same way, and all ranks choose the same. If it fails on one
+  // rank, it fails on all.
   ProgramPlan plan(const MemoryLimit& limit = {}) { return plan(config_.compile.mode, limit); }
   ProgramPlan plan(Mode mode, const MemoryLimit& limit = {});
 
   std::size_t available_bytes() const;  // available_on_ranks of the session's device and group
 
-  // With the peaks of the iterations behind `warmup` others.
+  // With the peaks of the iterations after `warmup` others.
   MemoryForecast forecast(const ProgramPlan& plan, std::int64_t warmup = 0);
-  // The forecast with the available memory. Throws OutOfMemory, unless the configuration has `run_anyway`; on several
-  // ranks, on all if the plan of one does not fit.
+  // The forecast with the available memory. Throws OutOfMemory on all ranks if the plan of one does not fit, unless the
+  // configuration has `run_anyway`.
   MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forecast);
 
-  // `trace`, if given, records the allocations. On several ranks, it fails on all if it fails on one, or if they would
-  // run other collectives.
+  // `trace`, if given, records the allocations. If it fails on one rank, or if ranks would run different collectives,
+  // it fails on all.
   Program make(const ProgramPlan& plan, MemoryTrace* trace = nullptr);
-  // Writes parameters and data. On several ranks, it fails on all if it fails on one.
+  // Writes parameters and data. If it fails on one rank, it fails on all.
   void initialise(Program& program);
   // Plans the workload, checks that it fits, and makes and initialises the program. Records the planned peak.
   Program ready_program();
-  // What the runs of that program reserve at their peak, by its forecast.
+  // The peak of the bytes that the program's runs reserve, by its forecast.
   std::size_t ready_peak_bytes() const { return ready_peak_bytes_; }
 
   struct Elapsed {
@@ -101,15 +101,15 @@ class Session {
   // Times one run of the program and waits for it.
   static Elapsed run_once(Program& program, DeviceTimer& timer);
 
-  // Between the ranks of the run: whether rank 0 says so.
+  // Whether rank 0 says so; called by all ranks of the run.
   bool first_rank_says(bool answer) const;
 
   // Records how the last run of the program launched its kernels: captured, or why not.
   void record_launching(const Program& program);
   // Records the peaks, the memory before backward and the lower bound.
   void record_memory(const MemoryForecast& found);
-  // Records what the driver of a GPU reports: in use in all, at the start, and by libraries, which is the rest beside
-  // the memory of the program.
+  // Records the memory in use that a GPU's driver reports: in all, at the start, and by libraries, which is the rest
+  // beside the program's memory.
   void record_device_memory(const Program& program);
 
  private:
@@ -149,7 +149,7 @@ std::optional<Record> record_run(Record record, const std::function<void(Record&
 // Whether `run` ended by stop_run().
 bool is_stopped(const std::function<void()>& run);
 
-// What of the set a run in the mode has; Offload::automatic as it is.
+// The part of the set that applies to the mode; Offload::automatic stays.
 constexpr Offload offload_in(Mode mode, Offload set) {
   if (set == Offload::automatic) return set;
   Offload kept = Offload::none;
@@ -159,8 +159,7 @@ constexpr Offload offload_in(Mode mode, Offload set) {
   return kept;
 }
 
-// The sets of which one may be chosen (Offload::automatic), without the empty one; a set comes behind those that it
-// contains.
+// The non-empty sets from which Offload::automatic chooses; a set comes after its subsets.
 inline std::vector<Offload> offload_sets(Mode mode) {
   std::vector<Offload> sets;
   for (const Offload set : kAllOffloads) {

@@ -1,4 +1,4 @@
-// The state of the machine around timed iterations: load, clocks, power, temperature and throttling; and the time that
+// The state of the machine around timed iterations: load, clocks, power, temperature, throttling, and the time that
 // threads of this process wait for a processor, which makes measured times too long.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace ridgepoint {
 
-// Sums the time between start() and stop(), over any number of such pairs: the time in which the scheduler kept threads
+// Sums two times over any number of intervals between start() and stop(): the time in which the scheduler kept threads
 // of this process waiting (another program, a quota), and this process's share of the time that the hypervisor gave to
 // other virtual machines.
 class ProcessorWait {
@@ -54,7 +54,7 @@ void warn_if_busy(std::optional<double> threads_waiting, std::int64_t threads);
 class MachineState {
  public:
   static constexpr std::chrono::milliseconds kBetween{200};
-  // The energy of a shorter time is not known well: a GPU counts it some ten times a second.
+  // The energy of a shorter time is not exact, because a GPU updates its counter about ten times a second.
   static constexpr std::chrono::milliseconds kLeastOfEnergy{1000};
 
   // `pci_bus_id`: of the GPU that runs; empty for other devices, of which the processor's clock is read. `nvml` must

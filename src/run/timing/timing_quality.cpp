@@ -95,7 +95,7 @@ bool is_disturbed(const TimingSection& timing, const std::optional<double>& thre
   return threads_waiting.value_or(0) >= kManyWaitingThreads || timing.stolen_share.value_or(0) >= kLeastStolenShare;
 }
 
-// For normally distributed samples the separation is 0.64, and spreads around it the more, the fewer they are.
+// For normally distributed samples the separation is 0.64 on average; with few samples it varies more.
 double least_separation(std::size_t count) { return count < 20 ? 0.94 : 0.88; }
 
 TimingVerdict verdict_on_samples(std::span<const double> samples, TimingSection& timing) {

@@ -1,5 +1,5 @@
-// Says when the timed iterations of a row end, and judges the samples of the row: whether its times are steady, and if
-// not, in which way. docs/timing.md has the rules for readers.
+// Decides when the timed iterations of a row end, and gives the verdict on its samples: steady, or in which way they
+// are not. docs/timing.md has the rules for readers.
 #pragma once
 
 #include <cstddef>
@@ -44,13 +44,13 @@ struct Outliers {
 Outliers find_outliers(std::span<const double> sorted);
 
 // `machine`, with the verdict on the samples and its figures. The verdict is the first that applies: throttled,
-// disturbed, too few, drifting, bimodal, outliers, steady. Without samples there is none.
+// disturbed, too few, drifting, bimodal, outliers, steady. Without samples there is no verdict.
 TimingSection judge_timing(std::span<const double> samples, TimingSection machine,
                            const std::optional<double>& threads_waiting);
 
 // With RunConfig::until, the interval decides from this number of samples on.
 inline constexpr std::size_t kLeastSamplesUntil = 20;
-// Limits of time leave at least this number of samples.
+// A time limit ends no row with fewer samples.
 inline constexpr std::size_t kLeastTimedSteps = 3;
 
 class Sampling {

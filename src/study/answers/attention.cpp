@@ -1,4 +1,5 @@
-// Attention alone: time and memory over sequence lengths, what it allocates, and what removes the matrices of scores.
+// Attention alone: time and memory over sequence lengths, its allocations, and the effect of storing fewer matrices of
+// scores.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +24,7 @@ double score_matrix_bytes(const Json& row) {
   return element * number_at(row, "batch") * number_at(row, "model.heads") * sequence * sequence;
 }
 
-// " (3.0 matrices of scores)": what is kept for backward, in their size; empty where a size is not known.
+// " (3.0 matrices of scores)": the saved tensors in units of one matrix; empty if a size is not known.
 std::string in_matrices(const Json& row) {
   const double count = number_at(row, kSaved) / score_matrix_bytes(row);
   if (!has(count)) return "";
@@ -83,7 +84,7 @@ StudyAnswer grid(const PartRows& rows) {
   return answer;
 }
 
-// What the runs of the longest sequence and of the next one said.
+// The results of running the longest sequence and the next one.
 std::string confirmation(const Json& row) {
   const std::string confirmed = text_at(row, "confirmed"), remark = text_at(row, "remark");
   if (confirmed == "yes")
@@ -231,7 +232,7 @@ StudyAnswer ladder(const PartRows& rows) {
                bytes_at(*row, kSaved), in_matrices(*row), ms_at(*row, kForward), ms_at(*row, kBackward));
   }
   const Json& most = **std::ranges::max_element(same, {}, [](const Json* row) { return number_at(*row, kSaved); });
-  // Of variants that keep the same, the fastest.
+  // The fastest of the variants that save the same bytes.
   const Json& least = **std::ranges::min_element(same, {}, [](const Json* row) {
     return std::pair(number_at(*row, kSaved), number_at(*row, kForward) + number_at(*row, kBackward));
   });

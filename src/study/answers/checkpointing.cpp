@@ -1,4 +1,4 @@
-// What activation checkpointing saves and costs, by policy and by the blocks of a segment.
+// The memory that activation checkpointing saves and the time that it costs, by policy and by segment length.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -35,7 +35,7 @@ std::string cost_of(const Json& none, const Json& row) {
   return fmt::format("takes {} instead of {}", ms_at(row, "predicted_ms"), time_of(none));
 }
 
-// Of some rows of the part, those that differ from its first row that ran in their policy alone.
+// The rows that differ only in their policy from the part's first row that ran.
 Rows policies(const PartRows& rows, const Rows& of) {
   const Rows all = rows_of(rows, StudyPart::checkpointing);
   if (all.empty()) return {};
@@ -87,7 +87,8 @@ StudyAnswer savings(const PartRows& rows) {
   return answer;
 }
 
-// Of segments of one policy, the best and the next smaller and larger ones that were run, and those that do not fit.
+// For one policy: the best segment length, the next smaller and larger lengths that ran, and the lengths that do not
+// fit.
 void say_best_segment(StudyAnswer& answer, const Rows& all, const Rows& failed, const char* policy) {
   const Rows segments = sorted_by(rows_of(all, {{"checkpoint", policy}}), kSegment);
   if (segments.size() < 2) return;
@@ -124,7 +125,7 @@ StudyAnswer segments(const PartRows& rows) {
 
 std::vector<StudyAnswer> about_checkpointing(const PartRows& rows) {
   std::vector<StudyAnswer> answers = {savings(rows)};
-  // Studies that are like no edition compare policies alone.
+  // Studies without an edition compare only policies.
   if (StudyAnswer of_segments = segments(rows); !of_segments.missing || answers.front().missing)
     answers.push_back(std::move(of_segments));
   return answers;

@@ -1,4 +1,4 @@
-// What compilation changes.
+// The effect of compilation.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

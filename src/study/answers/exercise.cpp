@@ -1,5 +1,5 @@
-// What the exercise asks besides: the memory of a rank around the optimizer's step, what communication needs by
-// formula, and the problem of the leaderboard.
+// Other questions of the exercise: the memory of a rank around the optimizer's step, communication by formula, and the
+// leaderboard's problem.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

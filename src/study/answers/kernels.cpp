@@ -183,7 +183,7 @@ StudyAnswer top_kernel(const PartRows& rows) {
   const std::vector<Configuration> all = configurations(rows);
   const Rows forwards = rows_in(all, "forward"), steps = rows_in(all, "step");
   if (forwards.empty()) return unanswered(answer, kPart);
-  answer.say("In a forward pass it is {}.", described_longest(forwards));
+  answer.say("The longest kernel of a forward pass is {}.", described_longest(forwards));
   std::size_t same = 0, both = 0;
   for (const Configuration& each : all) {
     if (each.forward == nullptr || each.step == nullptr) continue;
@@ -192,10 +192,10 @@ StudyAnswer top_kernel(const PartRows& rows) {
     answer.add(kPart, "{}: {}", each.label(), counts_of_longest(*each.forward, *each.step));
   }
   if (both > 0)
-    answer.say("{} in a training step: {}.",
-               same == both ? "It is the same"
-               : same == 0  ? "It is another one"
-                            : fmt::format("It is the same in {} of {} configurations", same, both),
+    answer.say("The longest kernel of a training step is {}: {}.",
+               same == both ? "the same"
+               : same == 0  ? "another one"
+                            : fmt::format("the same in {} of {} configurations", same, both),
                described_longest(steps));
   constexpr std::size_t kShown = 5;
   for (const char* mode : {"forward", "step"}) {
@@ -345,7 +345,7 @@ struct InsideAttention {
   double flop_ratio() const { return product_flops / softmax_flops; }
 };
 
-// Above this share of the copy rate, bytes come from the cache. The copy rate itself varies by a few percent.
+// Above this share of the copy rate, bytes come from the cache: the measured copy rate varies by a few percent.
 constexpr double kCached = 1.1;
 
 void say_softmax_rate(StudyAnswer& answer, const Rows& rows) {

@@ -1,4 +1,4 @@
-// Where the memory goes: peaks, what mixed precision changes, the largest allocations, the sawtooth.
+// Where the memory goes: peaks, the effect of mixed precision, the largest allocations, the sawtooth.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -52,8 +52,8 @@ StudyAnswer peak_phase(const PartRows& rows) {
   return answer;
 }
 
-// The bytes of the categories at the peak. Copies of weights in a lower precision are a part of their own, where the
-// row has the groups of that moment: casts to 2 bytes whose size depends on neither batch (B) nor sequence (S).
+// The bytes of the categories at the peak. If the row has the groups of the peak, 16-bit copies of weights are a part
+// of their own: casts to 2 bytes whose size depends on neither batch (B) nor sequence (S).
 std::map<std::string, double> parts_of_peak(const Json& row) {
   std::map<std::string, double> parts;
   for (const auto& [category, size] : field(row, "peak_by_category").items()) {
@@ -72,8 +72,8 @@ std::map<std::string, double> parts_of_peak(const Json& row) {
   return parts;
 }
 
-// ": activation +2.3 GiB, workspace -32.0 MiB": how the parts of the peak differ, the three largest differences first,
-// without those below a tenth of the largest. Empty where a row does not have the parts of its peak.
+// ": activation +2.3 GiB, workspace -32.0 MiB": the three largest differences of the parts of the peak, without those
+// below a tenth of the largest. Empty if a row lacks the parts of its peak.
 std::string changed_parts(const Json& from, const Json& to) {
   const std::map<std::string, double> before = parts_of_peak(from), after = parts_of_peak(to);
   if (before.empty() || after.empty()) return "";
@@ -142,7 +142,7 @@ StudyAnswer mixed_precision(const PartRows& rows) {
                                           {{"dtype", "bf16"}}, {"mode", "context", "batch", "model.name"})) {
     const double saved = 1 - number_at(*low, kPeak) / number_at(*full, kPeak);
     if (!has(saved)) continue;
-    answer.add(StudyPart::memory_peaks, "{} x {}, {}: fp32 {}, bf16 {}: {:+.1f} %", text_at(*full, "model.name"),
+    answer.add(StudyPart::memory_peaks, "{}, {} tokens, {}: fp32 {}, bf16 {}: {:+.1f} %", text_at(*full, "model.name"),
                number_at(*full, "context"), text_at(*full, "mode"), bytes_at(*full, kPeak), bytes_at(*low, kPeak),
                -100 * saved);
     changes.push_back({saved, full, low});
@@ -150,7 +150,7 @@ StudyAnswer mixed_precision(const PartRows& rows) {
   if (changes.empty()) return unanswered(answer, StudyPart::memory_peaks);
   const auto [least, most] = std::ranges::minmax(changes, {}, &Change::saved);
   const auto where = [](const Change& change) {
-    return fmt::format("{} x {}, {}{}", text_at(*change.full, "model.name"), number_at(*change.full, "context"),
+    return fmt::format("{}, {} tokens, {}{}", text_at(*change.full, "model.name"), number_at(*change.full, "context"),
                        text_at(*change.full, "mode"), changed_parts(*change.full, *change.low));
   };
   if (least.saved == 0 && most.saved == 0) {
@@ -191,7 +191,7 @@ StudyAnswer residual(const PartRows& rows) {
     return unanswered(answer, StudyPart::memory_step);
   const double size = number_at(*row, "memory.residual_activation.bytes");
   const double elements = number_at(*row, "batch") * number_at(*row, "context") * number_at(*row, "model.d_model");
-  answer.say("It has {} ({} bytes): {}, for {} x {} x {} elements.", bytes(size), size,
+  answer.say("One activation has {} ({} bytes): {}, for {} x {} x {} elements.", bytes(size), size,
              text_at(*row, "memory.residual_activation.formula"), number_at(*row, "batch"), number_at(*row, "context"),
              number_at(*row, "model.d_model"));
   answer.add(StudyPart::memory_step, "{}: {} bytes for {} elements", workload(*row), size, elements);

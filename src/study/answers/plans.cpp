@@ -44,7 +44,7 @@ std::string planned_run(const Json& row) {
                      text_at(row, "compile"), text_at(row, "checkpoint"), ranks_of(row));
 }
 
-// How well the memory that was planned agrees with the memory that was measured, in the rows that have both.
+// How well planned and measured memory agree, in the rows that have both.
 void say_agreement(StudyAnswer& answer, const StudyRows& rows) {
   std::size_t count = 0, equal = 0;
   double most = 0;  // as a share

@@ -1,4 +1,4 @@
-// What low number types change: sums, the types under autocast, errors.
+// The effects of low precision: sums, the types under autocast, errors.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -17,7 +17,7 @@ constexpr double kTerm = 0.01;
 
 const Json* sum_of(const Rows& rows, const char* statement) { return first_of(rows, {{"statement", statement}}); }
 
-// The rows of the sums of small terms; rows of earlier versions, which have no other sums, do not say the term.
+// The rows of sums of small terms. Rows of earlier versions lack the term, but have no other sums.
 Rows sums_of_small_terms(const PartRows& rows) {
   Rows all = rows_of(rows, StudyPart::accumulation);
   std::erase_if(all, [](const Json* row) {
@@ -59,7 +59,7 @@ StudyAnswer sums(const PartRows& rows) {
     answer.add(StudyPart::accumulation, "{}: {:.8f}, relative error {:.2g}", text_at(*row, "statement"),
                number_at(*row, "result"), number_at(*row, "relative_error"));
   }
-  answer.say("In fp32 it is {:.5f}, in fp16 {:.5f}. With fp16 terms and an fp32 sum it is {:.5f}.",
+  answer.say("In fp32 the sum is {:.5f}, in fp16 {:.5f}. With fp16 terms and an fp32 sum it is {:.5f}.",
              number_at(*full, "result"), number_at(*low, "result"), number_at(*mixed, "result"));
   answer.say(
       "The relative error is {:.2g} with fp16 terms and an fp16 sum, {:.2g} with the same terms and an fp32 sum, "
@@ -235,7 +235,7 @@ StudyAnswer low_norms(const PartRows& rows) {
   return answer.sentence.empty() ? unanswered(answer, StudyPart::precision_error) : answer;
 }
 
-// Of the steps that were rounded alone: those that lose the result, and the one that changes it most.
+// Among the steps that were rounded one at a time: those that lose the result, and the one that changes it most.
 StudyAnswer norm_steps(const PartRows& rows) {
   StudyAnswer answer{kPrecisionTopic, "Which parts of layer norm are sensitive to low precision?"};
   for (const std::string dtype : {"fp16", "bf16"}) {

@@ -1,4 +1,4 @@
-// What several ranks gain and cost.
+// The speedup and the cost of several ranks.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -40,7 +40,7 @@ StudyAnswer bandwidth(const PartRows& rows) {
   return answer;
 }
 
-// The loss against one rank beside the communication that takes time of its own; empty where that is not known.
+// The slowdown against one rank, and the exposed communication; empty if it is not known.
 std::string cause(double lost_ms, double exposed_ms) {
   if (!has(exposed_ms) || lost_ms <= 0) return "";
   return fmt::format(": it takes {} longer, and communication that nothing hides takes {}", ms(lost_ms),
@@ -70,7 +70,7 @@ StudyAnswer efficiency(const PartRows& rows) {
   return answer;
 }
 
-// Which shardings the study left out, because its time was short.
+// The shardings that the study left out for lack of time.
 std::string not_measured(const Rows& of_model) {
   std::vector<std::string_view> missing;
   for (const Sharding shard : {Sharding::gradients, Sharding::parameters}) {

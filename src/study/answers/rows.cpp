@@ -22,7 +22,7 @@ bool satisfies(const Json& row, Conditions conditions) {
   return std::ranges::all_of(conditions, [&](const auto& each) { return field(row, each.first) == each.second; });
 }
 
-// What a field of a row is, as a reader calls it.
+// The name of a field for readers.
 std::string_view kind_of_field(std::string_view path) {
   if (path == "model.name") return "model";
   if (path == "dtype") return "number type";
@@ -132,7 +132,7 @@ std::string doubt(const Json& row, std::string_view statistic) {
   if (verdict.empty() || verdict == name(TimingVerdict::steady)) return "";
   const auto is_verdict = [&](TimingVerdict each) { return name(each) == verdict; };
   const auto found = std::ranges::find_if(kAllTimingVerdicts, is_verdict);
-  // One time of a call of attention was judged; the other is in doubt by what concerns the whole row.
+  // Only one time of an attention call was judged; the other is in doubt if the cause concerns the whole row.
   const std::string judged = text_at(row, "timing.judged");
   const bool is_other = judged != statistic && (statistic == "forward_ms" || statistic == "backward_ms") &&
                         (judged == "forward_ms" || judged == "backward_ms");
@@ -273,7 +273,7 @@ StudyAnswer unanswered(const StudyAnswer& asked, StudyPart part) {
 namespace ridgepoint {
 
 std::vector<StudyAnswer> answer_questions(const StudyRows& rows) {
-  // Where nothing was measured, planned memory answers; a time must be measured.
+  // If nothing was measured, planned memory answers; times must be measured.
   const answers::PartRows measured = answers::measured_rows(rows, false), known = answers::measured_rows(rows, true);
   answers::PartRows of_attention = measured;
   for (const StudyPart part : {StudyPart::attention_limit, StudyPart::accounting})

@@ -1,4 +1,4 @@
-// What the answers of a study share: rows by their fields, figures as text, and comparisons.
+// Shared by the answers of a study: rows by their fields, figures as text, and comparisons.
 #pragma once
 
 #include <initializer_list>
@@ -29,21 +29,20 @@ bool has(double value);  // not NaN
 using Rows = std::vector<const Json*>;
 using PartRows = std::map<StudyPart, Rows>;  // of a study, whose rows must outlive it
 using Conditions = std::initializer_list<std::pair<std::string_view, Json>>;
-// The rows of a part whose status is ok, or that have none, and whose fields have these values.
+// The rows of a part whose status is ok or missing and whose fields have these values.
 Rows rows_of(const PartRows& rows, StudyPart part, Conditions conditions = {});
 Rows rows_of(const Rows& rows, Conditions conditions);
 const Json* first_of(const Rows& rows, Conditions conditions);  // null: none
-// The rows that ran out of memory, or would by the plan, whose planned peak is known.
+// The rows that ran out of memory, or would by the plan, and have a planned peak.
 Rows too_large(const PartRows& rows, StudyPart part);
 const Json* largest_of(const Json& list, std::string_view path);  // null: an empty list
-// Each row that meets `first`, with the first row that meets `second` and has the same values of `equal`, if there is
-// one.
+// Pairs each row that meets `first` with the first row that meets `second` and has the same values of `equal`.
 std::vector<std::pair<const Json*, const Json*>> pairs_of(const Rows& rows, Conditions first, Conditions second,
                                                           std::initializer_list<std::string_view> equal);
 
-// The rows that were measured. With `or_planned` the planned rows of a part that has no others too.
+// The measured rows. With `or_planned`, the planned rows if a part has no measured ones.
 PartRows measured_rows(const StudyRows& rows, bool or_planned);
-// Says that the figures are planned, if all rows of a part that they come from are.
+// States that the figures are planned, if they come only from planned rows.
 void mark_planned(StudyAnswer& answer, const StudyRows& rows);
 // Whether the question has no answer because the rows of its part are planned.
 bool is_about_planned(const StudyAnswer& answer, const StudyRows& rows);
@@ -74,7 +73,7 @@ std::string way_of(const Json& row);
 // "a training step", "a forward pass": what an iteration of a mode is.
 std::string pass_name(std::string_view mode);
 
-// A figure between two ends: the interval that the samples give, or both ends the figure itself, where it is exact.
+// A figure with its interval. If the figure is exact, both ends are the figure.
 struct Range {
   double low = 0;
   double high = 0;
@@ -97,8 +96,7 @@ std::string words(const Speedup& speedup);
 // "2.00x", "1.90x to 2.10x".
 std::string times(const Range& range);
 
-// A published claim: figures, each with the range of those that agree with it, and the fields of the row that the
-// source has stated.
+// A published claim: figures, each with the range that agrees with it, and the fields that the source states.
 struct PublishedClaim {
   std::string source = {};
   std::string text = {};
@@ -106,15 +104,16 @@ struct PublishedClaim {
   std::vector<std::pair<std::string_view, Json>> of = {};
   bool is_of_card = true;  // false: no time or share of a time
 };
-// What this study has for it.
+// The figures of this study.
 struct OwnFigures {
   std::vector<std::optional<Range>> figures = {};  // empty: not known well enough, as too few samples were taken
   std::string text = {};                           // "they take 2.99x"
   std::string doubt = {};
   std::vector<std::string> differences = {};  // besides the fields and the card: why they do not compare
 };
-// Adds the claim. It is not comparable if the card, a field or anything else differs, if the figures are in doubt, or
-// if the noise hides whether they agree; the reason says which. It is confirmed only if all figures are.
+// Adds the claim. The claim is not comparable if the card, a field or anything else differs, if the figures are in
+// doubt, or if the noise hides whether they agree; the reason says which. It is confirmed only if all its figures
+// agree.
 void judge(StudyAnswer& answer, PublishedClaim claim, const Json& row, OwnFigures own);
 
 // The exponent of y over x between the first and the last of two or more points, on logarithmic axes; NaN for fewer.

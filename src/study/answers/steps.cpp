@@ -1,5 +1,5 @@
-// How long forward, backward and a step take; what size, number type and context change; and how sure the times are:
-// the spread of the iterations, and what a warm-up changes.
+// The times of forward, backward and a step; the effects of size, number type and context; and how reliable the times
+// are: the spread of iterations, and the effect of a warm-up.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -164,7 +164,7 @@ StudyAnswer contexts(const PartRows& rows) {
       operations.emplace_back(points.back().first, number_at(*row, "flops_per_step"));
       answer.add(StudyPart::contexts, "{}, {}: {}", workload(*row), mode, ms_at(*row, kMedian));
     }
-    // The first two contexts and the last two: the exponent of the ends would be that of no context.
+    // The first two contexts and the last two: the exponent between the two ends would hold for no context.
     for (std::size_t at = 0; at + 1 < points.size(); at += std::max<std::size_t>(points.size() - 2, 1)) {
       const double power = exponent(std::span(points).subspan(at, 2));
       if (!has(power)) continue;
@@ -210,9 +210,8 @@ StudyAnswer spread(const PartRows& rows) {
   if (!has_intervals) {
     answer.say("Some rows have too few iterations for an interval of their median.");
   } else {
-    answer.say("The 95 % interval that reaches furthest from its median ends {} {} it ({}, {}).",
-               percent(std::abs(reach)), reach < 0 ? "below" : "above", workload(*least_known),
-               text_at(*least_known, "mode"));
+    answer.say("The widest 95 % interval of a median ends {} {} the median ({}, {}).", percent(std::abs(reach)),
+               reach < 0 ? "below" : "above", workload(*least_known), text_at(*least_known, "mode"));
   }
   if (judged > 0) {
     answer.say("{}", doubtful == 0        ? fmt::format("All {} rows that were judged are steady.", judged)
@@ -241,7 +240,7 @@ double squared_deviations(std::span<const double> samples) {
   return sum;
 }
 
-// The share of the squared deviations that goes away without the first iteration.
+// The share of the variance that is due to the first iteration.
 double first_share_of_spread(const Json& row) {
   const std::vector<double> samples = samples_of(row);
   const double all = squared_deviations(samples);

@@ -1,5 +1,5 @@
-// Tables of rows that are JSON objects, for what has no view of its own: the tables inside a record of `profile` and
-// `memory`, and the rows of `devices`, `precision` and `attention --account`.
+// Tables of JSON objects without a view of their own: the tables inside records of `profile` and `memory`, and the rows
+// of `devices`, `precision` and `attention --account`.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ JsonRows pointers(const std::vector<Json>& rows);
 // A row of the table for each row, whatever it lacks.
 Table json_table(std::string caption, const JsonRows& rows, const std::vector<JsonColumn>& columns, Format format);
 
-// The columns are the members of the rows, those of nested objects too. For people, members on which all rows agree
-// stand in the caption of a wide table instead, behind `caption`.
+// The columns are the members of the rows and of their nested objects. For people, members with one value in all rows
+// are in the caption of a wide table instead, after `caption`.
 Table flat_table(std::string caption, const JsonRows& rows, Format format);
 
 // The row without nesting: "copy.bytes_per_second".

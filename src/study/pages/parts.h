@@ -30,7 +30,8 @@ struct StudyRowGroup {
   std::string caption;  // empty: the part's title says it
   std::vector<Json> rows;
 };
-// The devices and why others cannot run; an account by its moments; otherwise the rows of each command line.
+// The tables of a part: the devices, and why others cannot run; an account by its moments; otherwise the rows of each
+// command line.
 std::vector<StudyRowGroup> shown_rows(const StudyDocument& document, const StudyPartPlan& part);
 
 // Whether the rows are records, which all have the same fields.
@@ -68,8 +69,8 @@ std::size_t place_of(std::vector<std::string>& names, const std::string& name);
 // The settings that all rows share: "NVIDIA H200, small, bf16, 4 x 256".
 std::string shared_settings(const std::vector<Json>& rows);
 
-// One curve for each name, in the order of the rows; rows without a name are left out. `planned` is what y was planned
-// to be, for rows that ran out of memory.
+// One curve for each name, in the order of the rows; rows without a name are left out. `planned` is the planned y, for
+// rows that ran out of memory.
 std::vector<SvgSeries> curves(const std::vector<Json>& rows, const char* x, const char* y, const NameOfRow& name,
                               const char* planned = "");
 // Curves for a chart, or, where all rows have one x, the same figures as rows.

@@ -1,5 +1,4 @@
-// The pictures of several ranks: collectives, what ranks share, the ways to sum gradients, and what hides
-// communication.
+// The pictures of several ranks: collectives, shardings, the ways to sum gradients, and hidden communication.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,8 +40,8 @@ void add_ranks(std::vector<StudyFile>& files, const std::vector<Json>& rows) {
   add_picture(files, "ranks", svg_rows(chart));
 }
 
-// A step by the way in which gradients are summed: how long a rank computes alone, computes and sends, and waits for
-// what is sent. A planned row has predictions of all three.
+// A step by the way in which gradients are summed: the times in which a rank only computes, computes and sends, and
+// waits. A planned row has predictions of all three.
 void add_ways(std::vector<StudyFile>& files, const std::vector<Json>& rows) {
   if (rows.empty()) return;
   const bool is_all_planned = std::ranges::all_of(rows, is_planned);
@@ -118,7 +117,7 @@ std::vector<TimeOfTokens> times_of_tokens(const std::vector<Json>& rows) {
 
 constexpr int kSteps = 12;  // of a curve that is no straight line
 
-// Where a curve of what is sent goes below that of what is computed, it hides.
+// Communication hides where its curve is below the curve of the arithmetic.
 void add_hiding(std::vector<StudyFile>& files, const std::vector<Json>& rows) {
   const std::vector<TimeOfTokens> times = times_of_tokens(rows);
   const auto own = std::ranges::find_if(rows, [](const Json& row) { return text_at(row, "key") == "symbol.T"; });

@@ -45,7 +45,7 @@ constexpr std::array kPublishedParts = {StudyPart::sizes, StudyPart::contexts, S
 
 constexpr std::size_t kMostEvents = 8000;  // of all timelines: some 1.6 MB of the page
 
-// What the page does not show, for its size: unknown values, and of memory what its lists of allocations repeat.
+// Left out of the page to keep it small: unknown values, and members that the lists of allocations repeat.
 Json without_unknown(const Json& value) {
   if (!value.is_object()) return value;
   Json kept = Json::object();

@@ -28,8 +28,8 @@ struct StudyFile {
   std::string text;
 };
 
-// What the folder has now, with its answers. Changes nothing; a line that is not complete is left out. Throws Error for
-// a folder without a study, and for a damaged one.
+// Reads the folder and computes the answers. Changes nothing; an incomplete line is left out. Throws Error for a folder
+// without a study, and for a damaged one.
 StudyDocument read_study(const std::filesystem::path& folder);
 
 // Every file of the study's folder beside the rows: tables, pictures, answers.md, report.html, README.md.
@@ -38,7 +38,7 @@ std::vector<StudyFile> study_files(const StudyDocument& document);
 // The page alone. An empty title: the usual one.
 std::string study_page(const StudyDocument& document, std::string_view title);
 
-// The answers for a terminal, the files, and what failed.
+// The answers for a terminal, the files, and the failed command lines.
 std::string study_text(const StudyDocument& document, std::size_t width);
 
 }  // namespace ridgepoint::tables

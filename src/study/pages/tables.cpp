@@ -333,7 +333,7 @@ std::vector<StudyRowGroup> shown_rows(const StudyDocument& document, const Study
     for (std::size_t i = 0; i < count; ++i) groups.back().rows.push_back(flat_row(rows[taken + i]));
     taken += count;
   }
-  // Of a study that was stopped between a row and the end of its command line it is not known whose the rows are.
+  // If a study was stopped between a row and the end of its command line, the command line of its rows is not known.
   if (taken != rows.size()) {
     groups.assign(1, {});
     for (const Json& row : rows) groups.front().rows.push_back(flat_row(row));

@@ -1,4 +1,4 @@
-// What a study measures, as data: the exercise of a course (--like), or what suits a machine.
+// The measurements of a study, as data: the exercise of a course (--like), or a selection that suits the machine.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ using Lengths = std::vector<std::int64_t>;
 
 struct Edition {
   std::string_view name = {};  // as --like takes it; empty: of no course
-  // The card that the course measures on. What a machine without a card cannot run is planned for it. Empty: what
-  // cannot run is left out.
+  // The card of the course. A machine without a card plans for this card what it cannot run. Empty: what cannot run is
+  // left out.
   std::string_view card = {};
 
   std::vector<std::string> models = {};           // of the step benchmark, the smallest first

@@ -1,4 +1,4 @@
-// What a study runs: command lines of the program, chosen so that their predicted time fits a limit.
+// The plan of a study: command lines of the program, chosen so that their predicted time fits a limit.
 #pragma once
 
 #include <cstdint>
@@ -130,13 +130,13 @@ StudyPartPlan devices_part(const StudySettings& settings);
 // folder of the study, as --timeline says.
 std::vector<std::string> timeline_files(const StudyPartPlan& part);
 
-// All parts in their order, those of several ranks only where there are any. Each has its cheapest rows, and more while
-// its share of the time lasts. Like an edition of the exercise, each has all rows of that edition: those that do not
-// fit are planned for a card. Throws Error (usage) for an edition that is not known.
+// All parts in order; parts of several ranks only if there are several. Each part has its cheapest rows, and more rows
+// while its share of the time lasts. With an edition of the exercise, each part has all rows of the edition, and rows
+// that do not fit are planned for a card. Throws Error (usage) for an unknown edition.
 std::vector<StudyPartPlan> plan_study(const StudyMachine& machine, const StudySettings& settings);
 
-// `noted` is the plan that a study's folder has, and anyone may have changed; `planned`, the one made again from the
-// study's options. Throws Error that names the first part or command line that differs.
+// `noted` is the untrusted plan in a study's folder, `planned` the plan made again from the study's options. Throws
+// Error that names the first part or command line that differs.
 void require_same_plan(std::span<const StudyPartPlan> noted, std::span<const StudyPartPlan> planned);
 
 }  // namespace ridgepoint

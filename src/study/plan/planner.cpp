@@ -20,7 +20,7 @@ StudyIterations iterations_for(const StudyMachine& machine, bool is_quick) {
   return is_quick ? StudyIterations{1, 6} : StudyIterations{2, 6};
 }
 
-// Shares of the measured rates that whole iterations reach: on a GPU small kernels do not fill the device.
+// The shares of the measured rates that whole iterations reach: on a GPU small kernels do not fill the device.
 constexpr double kCpuShare = 0.7;
 constexpr double kGpuShare = 0.4;
 constexpr double kLaunchSeconds = 1e-5;
@@ -49,7 +49,7 @@ Edition edition_of(const StudyMachine& machine, const StudySettings& settings) {
   return edition;
 }
 
-// What is planned is planned for this card; a study that is like no course plans nothing unless it is asked to.
+// The card for rows that are planned. Without an edition, a study plans only if the user asks for it.
 std::string card_to_plan_for(const StudyMachine& machine, const StudySettings& settings, const Edition& edition) {
   if (!settings.card.empty()) return settings.card;
   if (edition.card.empty()) return "";

@@ -1,5 +1,5 @@
-// What plans a study: the machine, the models, the time that is left, and the parts so far; and how long command lines
-// take, roughly: from their operations, the bytes that attention moves, and the rates of the machine. A predicted time
+// Plans a study. Holds the machine, the models, the time that is left and the parts so far. Estimates the time of
+// command lines from their operations, the bytes that attention moves, and the rates of the machine. The estimate only
 // chooses rows; no result shows it.
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace ridgepoint::plan {
 
-// Memory that has no room for this many matrices of scores has none for a call that stores them.
+// A call that stores matrices of scores needs memory for this many of them.
 inline constexpr int kScoreMatricesOfMemory = 4;
 
 struct StudyIterations {
@@ -77,8 +77,8 @@ class Planner {
 
   // Adds a part. The part has `share` of the limit (less kShareOfRanks if there are several ranks), and the time that
   // earlier parts left. Of each choice the part takes the first command line that fits into the time left and into the
-  // memory of a host. What is not taken is planned for a card instead, if there is one and the command can be
-  // planned. If nothing is planned, the part has the cheapest command line of its first choice in any case, unless that
+  // memory of a host. Other command lines are planned for a card instead, if there is a card and the command can be
+  // planned. If nothing is planned, the part always has the cheapest command line of its first choice, unless that
   // needs more ranks than there are.
   void add(StudyPart part, std::string title, double share, std::vector<Choice> choices);
   // Each command line is a choice.
@@ -88,7 +88,7 @@ class Planner {
 
  private:
   bool fits(const StudyCommand& command) const;
-  // The rows of a command line as `planned_card_` would have them, by a command line that runs nothing.
+  // A command line that plans the same rows for `planned_card_` and runs nothing.
   std::optional<StudyCommand> planned(const StudyCommand& command) const;
 
   const StudyMachine& machine_;

@@ -87,6 +87,7 @@ std::string wrap(std::string_view text, std::size_t width, std::size_t indent) {
 
 std::string wrap_cell(std::string_view text, std::size_t width) {
   std::string result;
+  const std::size_t indent = std::min(text.find_first_not_of(' '), text.size());
   while (width > 0 && display_width(text) > width) {
     std::size_t end = first_columns(text, width).size();
     if (text[end] == ' ') {  // no line begins with the space
@@ -96,7 +97,7 @@ std::string wrap_cell(std::string_view text, std::size_t width) {
     }
     for (const std::string_view marks : {" ", "._,;:/("}) {
       const std::size_t mark = text.substr(0, end).find_last_of(marks);
-      if (mark == std::string_view::npos || mark == 0) continue;
+      if (mark == std::string_view::npos || mark <= (result.empty() ? indent : 0)) continue;
       end = mark + 1;
       break;
     }

@@ -26,7 +26,7 @@ std::vector<std::string_view> lines_of(std::string_view text);
 std::string wrap(std::string_view text, std::size_t width, std::size_t indent = 0);
 
 // Breaks `text` into lines of at most `width` columns: after a space if possible, else after punctuation, else
-// anywhere.
+// anywhere. Spaces at the beginning stay with the first word.
 std::string wrap_cell(std::string_view text, std::size_t width);
 
 }  // namespace ridgepoint::tables

@@ -8,9 +8,8 @@
 //   adapter/                               the same as PEFT loads them, where it can (peft_adapter.h)
 //   optimizer.safetensors                  the states, such as moments and the loss scale; on several ranks
 //   optimizer-00001-of-00002.safetensors   one file a rank, where a divided tensor has its parts in the order of ranks
-//
-// A checkpoint has whole tensors, or parts that make whole tensors: another number of ranks and another sharding can
-// go on from it. After load(), every later step has the bits that it would have had without the interruption.
+// A checkpoint has whole tensors, or parts that make whole tensors, so a run with other ranks or another sharding can
+// resume from it. After load(), every later step has the same bits as in a run without the interruption.
 #pragma once
 
 #include <array>
@@ -30,7 +29,7 @@
 
 namespace ridgepoint::train {
 
-// What a checkpoint says about itself.
+// The facts that a checkpoint states about itself.
 struct Manifest {
   std::int64_t step = 0;                            // steps done
   std::int64_t sequences = 0;                       // of the training data that all ranks have read so far
@@ -55,32 +54,32 @@ struct CheckpointOptions {
   const LoraOptions* lora = nullptr;         // of the program, where it has adapters
   // Of device memory that a copy of the state may take. Without it, a step waits for the copy to the host.
   std::size_t device_room_bytes = 0;
-  // Called in the writing thread before each change to the disk. What it throws fails the write as a full disk does.
+  // Called in the writing thread before each change to the disk. An exception fails the write as a full disk does.
   std::function<void(const std::string& change)> before_change = {};
 };
 
-// Writes the checkpoints of one program in a thread of its own, beside the steps that follow. All ranks call all
-// members together. A failed write never ends the training: the checkpoint before stays, and take_problem() says why.
+// Writes the checkpoints of one program in a thread of its own, beside later steps. All ranks call all members
+// together. A failed write never ends the training: the previous checkpoint stays, and take_problem() says why.
 class CheckpointWriter {
  public:
-  // Removes what a killed run left half written. Keeps a reference to the program, and memory for a copy of its state.
-  // Throws Error if the folder cannot be made or another run writes to it.
+  // Removes the half-written files of a killed run. Keeps a reference to the program, and memory for a copy of its
+  // state. Throws Error if the folder cannot be made or another run writes to it.
   CheckpointWriter(Program& program, CheckpointOptions options);
-  // Waits for the last write; on several ranks, finish() must have been called, else that write may fail.
+  // Waits for the last write. On several ranks, call finish() first; otherwise the last write may fail.
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  // Waits for the write before, copies every parameter and state, and begins to write. The program may run on as soon
+  // Waits for the previous write, copies every parameter and state, and begins to write. The program may go on as soon
   // as this returns.
   void save(Manifest manifest);
-  // Of device memory: what a copy of the state needs, 0 where the device has no use for one; and what it has, 0 where
-  // there was too little.
+  // The device memory that a copy of the state needs, 0 if the device has no use for a copy; and the memory that it
+  // has, 0 if there was too little.
   std::size_t needed_device_bytes() const;
   std::size_t device_bytes() const;
   // Waits until the last checkpoint is whole, or has failed.
   void finish();
-  // A sentence on a write that failed since the last call. It may be asked for after any step, by one rank alone.
+  // A sentence on a write that failed since the last call. One rank alone may call it, after any step.
   std::optional<std::string> take_problem();
 
  private:
@@ -96,14 +95,13 @@ struct FoundCheckpoint {
 };
 
 // The newest whole checkpoint in a folder of checkpoints, or the folder itself if it is a checkpoint. Whole: the
-// manifest is sound, and all files have their sizes and checksums. Empty where there is none, also where the folder is
-// missing; throws Error if there are some and all are damaged, or if the given checkpoint itself is. On several ranks
-// all call this, and the first one looks.
+// manifest is sound, and all files have their sizes and checksums. Empty if there is no checkpoint or no folder. Throws
+// Error if all checkpoints are damaged, or the given one is. All ranks call this; the first one reads the folder.
 std::optional<FoundCheckpoint> find_newest(const std::filesystem::path& folder, ProcessGroup* group = nullptr);
 
-// Writes every parameter and state of the checkpoint to the program. `model` as in CheckpointOptions. Throws Error that
-// names the first tensor that is missing, has another shape or type, or that the program lacks; the program is then not
-// changed.
+// Writes every parameter and state of the checkpoint to the program. `model` as in CheckpointOptions. Throws Error,
+// without changing the program, that names the first tensor that is missing, has another shape or type, or is unknown
+// to the program.
 void load(Program& program, const FoundCheckpoint& found, const TransformerConfig* model);
 
 }  // namespace ridgepoint::train

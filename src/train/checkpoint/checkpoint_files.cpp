@@ -123,7 +123,7 @@ void CheckpointFiles::write_parameters(const fs::path& folder, const fs::path& f
         },
         [&](const std::string& name) -> std::optional<PackedBytes> {
           const auto packed = packed_.find(name);
-          // Files of models have no weight in fp8, which they get in bf16.
+          // Files of models have no fp8 weights, so these are written in bf16.
           if (packed == packed_.end() || packed->second.format == BaseWeights::fp8) return std::nullopt;
           return PackedBytes{packed->second, state_.bytes(packed_name(packed->second, name))};
         });

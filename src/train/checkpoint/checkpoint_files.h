@@ -1,4 +1,4 @@
-// What a rank writes into the folder of a checkpoint, beside the manifest.
+// The files that a rank writes into the folder of a checkpoint, beside the manifest.
 #pragma once
 
 #include <filesystem>
@@ -20,15 +20,15 @@ namespace ridgepoint::train {
 
 class CheckpointFiles {
  public:
-  // `before_change` is called before each file. Whatever is referred to must outlive the object.
+  // `before_change` is called before each file. Referenced objects must outlive this one.
   CheckpointFiles(const Program& program, const StateCopy& state, const CheckpointOptions& options, std::size_t rank,
                   std::size_t ranks, const std::function<void(const std::string&)>& before_change);
 
-  // The states that this rank copied; and for the first rank, which makes whole ones of them, its parts of parameters.
+  // Writes the states that this rank copied, and on other ranks than the first their parts of parameters, which the
+  // first rank joins.
   std::vector<CheckpointFile> write_own(const std::filesystem::path& folder) const;
-  // The parameters of all ranks, in the files of the model or as they are; by the first rank, behind write_own() of
-  // all.
-  // `final_folder`: the one that it becomes.
+  // Called by the first rank after write_own() of all ranks: writes the parameters of all ranks, in the files of the
+  // model or as they are. `final_folder`: the folder's later name.
   void write_parameters(const std::filesystem::path& folder, const std::filesystem::path& final_folder,
                         std::vector<CheckpointFile>& files) const;
   // All, by name, in the type in which they are stored.
@@ -45,7 +45,8 @@ class CheckpointFiles {
                      const Bytes& bytes) const;
   void write_text(const std::filesystem::path& folder, const std::string& name, const Json& json,
                   std::vector<CheckpointFile>& files) const;
-  // The adapters for PEFT, in a folder of their own: transformers takes the folder of an adapter for no model.
+  // Writes the adapters for PEFT into a folder of their own, because transformers does not load an adapter's folder as
+  // a model.
   void write_peft(const std::filesystem::path& folder, const std::filesystem::path& final_folder,
                   const std::vector<TensorDeclaration>& adapters, const PartFiles& others,
                   std::vector<CheckpointFile>& files) const;

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The parameters that the program updates: to round them would change what follows.
+// The parameters that the program updates: rounding them would change later steps.
 std::set<std::string> trained_parameters(const Graph& graph) {
   std::set<std::string> trained;
   for (const NodeId id : graph.inputs(Role::parameter)) {
@@ -152,7 +152,7 @@ void write(Program& program, const StatePart& part, const HostTensor& tensor) {
   program.write_input(part.name, given);
 }
 
-// What the first rank has found.
+// The result of the first rank's search.
 struct Found {
   std::string folder;  // empty: none
   std::vector<std::string> passed_over;
@@ -206,7 +206,7 @@ Found look_together(const fs::path& folder, ProcessGroup* group) {
 void load(Program& program, const FoundCheckpoint& found, const TransformerConfig* model) {
   const ManifestContents contents = read_manifest(found.folder);
   std::vector<StatePart> parts = program.state_parts();
-  // The count of skipped steps begins anew in a run that skips steps, where the run before did not.
+  // If the earlier run did not skip steps, the count of skipped steps begins at 0.
   if (!contents.tensors.contains(std::string(kSkippedSteps)))
     std::erase_if(parts, [](const StatePart& part) { return part.name == kSkippedSteps; });
   check_tensors(parts, contents, program.graph(), found.folder);

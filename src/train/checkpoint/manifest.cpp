@@ -57,7 +57,7 @@ std::uint64_t number_of_hex(const std::string& text) {
   return number;
 }
 
-// What the file's own checksum is of.
+// The text of the file's own checksum.
 Json without_checksum(const ManifestContents& contents) {
   const Manifest& manifest = contents.manifest;
   Json tensors = Json::object();

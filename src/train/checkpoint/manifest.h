@@ -27,10 +27,10 @@ struct CheckpointFile {
 };
 
 Json files_json(const std::vector<CheckpointFile>& files);
-// Throws Error for what is no list of files, and for a name that leads out of the folder.
+// Throws Error for JSON that is no list of files, and for a name that leads out of the folder.
 std::vector<CheckpointFile> files_from_json(const Json& json);
 
-// All that the file says.
+// The contents of the file.
 struct ManifestContents {
   Manifest manifest;
   std::vector<CheckpointFile> files;          // of each kind, in the order of ranks
@@ -41,13 +41,13 @@ std::string manifest_text(const ManifestContents& contents);
 // Throws Error that says what is wrong.
 ManifestContents read_manifest(const std::filesystem::path& checkpoint);
 
-// step-000000100, and the reverse; -1 for a name that is none.
+// step-000000100, and the reverse; -1 for any other name.
 std::string step_folder(std::int64_t step);
 std::int64_t step_of_folder(std::string_view name);
 // The checkpoints in a folder, whole or not, the newest first.
 std::vector<std::pair<std::int64_t, std::filesystem::path>> checkpoints_in(const std::filesystem::path& folder);
 
-// Why the files of a checkpoint are not what its manifest says, empty if they are; without reading them, or with their
+// How the files of a checkpoint differ from its manifest, empty if they agree; by their sizes alone, or with their
 // checksums.
 std::string problem_of_files(const std::filesystem::path& checkpoint, const std::vector<CheckpointFile>& files,
                              bool reads);

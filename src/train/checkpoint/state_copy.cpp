@@ -22,7 +22,7 @@ std::size_t room_of_copy(const DeviceUse& use) {
                   less(use.available, less(use.peak, use.reserved) + kOfLibrariesBytes));
 }
 
-// The first rank writes the weights of the model, which it makes of the bytes of packed ones.
+// The first rank writes the weights of the model, and unpacks packed weights for that.
 bool StateCopy::is_of_first_rank(const StatePart& part) { return part.is_parameter || part.is_packed; }
 
 StateCopy::StateCopy(Program& program, std::size_t rank, std::size_t ranks, std::size_t room_bytes)
@@ -38,8 +38,8 @@ StateCopy::~StateCopy() {
   if (on_device_ != nullptr) program_.device().release_memory(on_device_, bytes_of_device_);
 }
 
-// Parts of divided tensors are copied where they are. Of the others, the first rank copies the parameters, and the rank
-// with the least so far a state: all ranks come to the same result.
+// Each rank copies its parts of divided tensors. The first rank copies all other parameters, and the rank with the
+// least bytes so far the next state. All ranks compute the same assignment.
 void StateCopy::choose_places(std::size_t rank, std::size_t ranks) {
   std::vector<std::uint64_t> loads(ranks);
   for (const StatePart& part : parts_) {

@@ -1,8 +1,7 @@
 // The state of a program as it was between two steps, as far as this rank writes it to a checkpoint.
-//
-// Optimizers change all of it in every step, so a step must wait until the copy is made. The connection of a GPU to the
-// host is a hundred times slower than its memory: 47 GB/s beside 3 TB/s of an H100. Where the device has room, a copy
-// on the device holds the steps up, and the copy of that to the host is made beside them.
+// Optimizers change the whole state in every step, so a step must wait until the copy is made. A GPU's connection to
+// the host is much slower than its memory: 47 GB/s and 3 TB/s on an H100. If the device has room, steps wait only for a
+// copy on the device, which is copied to the host beside later steps.
 #pragma once
 
 #include <cstddef>
@@ -25,31 +24,31 @@ struct DeviceUse {
   std::size_t peak = 0;       // what the programs reserve by their forecasts
   std::size_t reserved = 0;   // and of that now
 };
-// What a copy may take: the rest, less what libraries take in first steps.
+// The memory that a copy may take: the rest, less the memory that libraries take in first steps.
 std::size_t room_of_copy(const DeviceUse& use);
 
 class StateCopy {
  public:
-  // Takes the host memory for the copy, and so much of the device's if that is at most `room_bytes` and the device has
-  // engines for copies. All ranks divide what is on all of them alike.
+  // Allocates the host memory for the copy, and as much device memory if that is at most `room_bytes` and the device
+  // has copy engines. The ranks divide tensors that all of them have.
   StateCopy(Program& program, std::size_t rank, std::size_t ranks, std::size_t room_bytes);
   ~StateCopy();
   StateCopy(const StateCopy&) = delete;
   StateCopy& operator=(const StateCopy&) = delete;
 
-  // Of the program, also those that other ranks write.
+  // Of the program, including tensors that other ranks write.
   const std::vector<StatePart>& parts() const { return parts_; }
   // What this rank writes.
   std::vector<const StatePart*> written() const;
-  // Of device memory: what the copy needs, 0 where the device has no engines; and what it has.
+  // The device memory that the copy needs, 0 if the device has no copy engines; and the memory that it has.
   std::size_t needed_device_bytes() const { return copies_ != nullptr ? bytes_of_device_ : 0; }
   std::size_t device_bytes() const { return on_device_ != nullptr ? bytes_of_device_ : 0; }
 
-  // Between two steps: waits for the first, and the second may begin when this returns.
+  // Called between two steps: waits for the first; the second may begin when this returns.
   void take();
-  // Brings what take() copied to the host, in any thread. Then bytes() has it until the next take().
+  // Copies the result of take() to the host, in any thread. Then bytes() has it until the next take().
   void bring();
-  // Empty where this rank does not write the tensor. Of a state on disk only until the next call.
+  // Empty if this rank does not write the tensor. For a state on disk, valid until the next call.
   std::span<const std::byte> bytes(const std::string& name) const;
 
  private:
@@ -71,7 +70,7 @@ class StateCopy {
   std::size_t bytes_of_device_ = 0;      // the first of them: copies of what lies in the device's memory
   std::unique_ptr<std::byte[]> memory_;  // NOLINT(cppcoreguidelines-avoid-c-arrays)
   std::shared_ptr<void> locked_;         // ends before the memory does
-  // What the program has on disk is copied to another file, for a checkpoint may take longer than the next step.
+  // States on disk are copied to another file, because writing a checkpoint may take longer than the next step.
   std::size_t bytes_of_file_ = 0;
   mutable std::vector<std::byte> of_file_;  // one tensor
   std::unique_ptr<OffloadFile> file_;       // null where the program has none

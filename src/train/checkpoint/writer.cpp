@@ -48,12 +48,12 @@ bool has_files_of_their_sizes(const fs::path& checkpoint) {
   }
 }
 
-// The hidden folder in which a checkpoint is written; `attempt` tells those of one writer apart.
+// The hidden folder in which a checkpoint is written; `attempt` makes its name unique within one writer.
 fs::path partial_folder(const fs::path& folder, std::int64_t step, int attempt) {
   return folder / fmt::format(".{}.{}.partial", step_folder(step), attempt);
 }
 
-// Gives a written checkpoint its name. One that is there already, damaged or not, is replaced.
+// Gives a written checkpoint its name. Replaces a checkpoint of that name, damaged or not.
 void publish(const fs::path& partial, const fs::path& final_path) {
   sync_folder(partial);
   std::error_code ignored;
@@ -70,7 +70,7 @@ void publish(const fs::path& partial, const fs::path& final_path) {
   fs::remove_all(partial, ignored);  // what was exchanged
 }
 
-// Removes the checkpoints up to `step` that the rule does not keep. Damaged ones count for nothing and stay.
+// Removes the checkpoints up to `step` that the rule does not keep. Damaged checkpoints do not count, and stay.
 void remove_old(const fs::path& folder, std::int64_t step, const KeepRule& keep,
                 const std::function<void(const std::string&)>& before_change) {
   std::int64_t newer = 0;
@@ -79,7 +79,7 @@ void remove_old(const fs::path& folder, std::int64_t step, const KeepRule& keep,
     const bool stays = newer++ < std::max<std::int64_t>(keep.last, 1) || (keep.every > 0 && of % keep.every == 0);
     if (stays) continue;
     before_change(fmt::format("remove {}", path.filename().string()));
-    // Hidden first: nobody finds half of it.
+    // Renamed to a hidden name first, so that nobody finds half a checkpoint.
     const fs::path hidden = folder / fmt::format(".{}.removed", path.filename().string());
     std::error_code ignored;
     fs::rename(path, hidden, ignored);
@@ -87,7 +87,7 @@ void remove_old(const fs::path& folder, std::int64_t step, const KeepRule& keep,
   }
 }
 
-// The program's threads go first where there are fewer processors than threads.
+// If there are fewer processors than threads, the program's threads have priority.
 void lower_priority() {
 #ifdef __linux__
   constexpr int kNice = 10;
@@ -102,7 +102,7 @@ std::string report_file(std::size_t rank) { return fmt::format("rank-{:05}.json"
 // A folder of checkpoints that this run alone writes to.
 class CheckpointFolder {
  public:
-  // Makes the folder, and removes what a killed run left in it. Throws Error if another run writes to it.
+  // Makes the folder, and removes the remains of a killed run. Throws Error if another run writes to it.
   explicit CheckpointFolder(const std::filesystem::path& folder);
 
  private:
@@ -135,7 +135,7 @@ class CheckpointWriter::Implementation {
         state_(program, rank_, ranks_, options_.device_room_bytes),
         files_(program, state_, options_, rank_, ranks_, before_change_) {}
   ~Implementation() {
-    // Without finish(), as in an exception: other ranks may not come here.
+    // Without finish(), for example after an exception: other ranks may not come here.
     cancel("the training ended");
     if (thread_.joinable()) thread_.join();
   }
@@ -235,7 +235,7 @@ class CheckpointWriter::Implementation {
     own_is_done(problem);
   }
 
-  // The first rank says the problems of all.
+  // The first rank reports the problems of all ranks.
   void fail(const std::string& problem) {
     std::error_code ignored;
     if (ranks_ == 1) fs::remove_all(partial_, ignored);  // which makes room at once

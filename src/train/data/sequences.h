@@ -1,5 +1,5 @@
-// Sequences of tokens to train on: which tokens stand in the n-th sequence of a run follows from the seed and n alone,
-// so that a run that goes on elsewhere, or on another number of ranks, reads what it would have read.
+// Sequences of tokens to train on. The tokens of a run's n-th sequence depend only on the seed and n, so a run that is
+// resumed elsewhere, or on another number of ranks, reads the same data.
 #pragma once
 
 #include <array>
@@ -31,9 +31,9 @@ struct StreamOptions {
   std::function<void()> stop_point = {};  // called again and again; it may throw
 };
 
-// The tokens of files of text and files of tokens, one file after another, for training.
-// A file whose name ends in .bin holds tokens (nanoGPT, llm.c, llmq), and is read where it lies; any other one holds
-// text (interchange/tokens/documents.h), which is encoded at once and kept as tokens.
+// The training tokens from files of text and files of tokens, one file after another. A file whose name ends in .bin
+// holds tokens (nanoGPT, llm.c, llmq) and stays on disk. Any other file holds text (interchange/tokens/documents.h),
+// which is encoded at once and kept in memory as tokens.
 class TokenStream {
  public:
   // The tokenizer may be null where all files hold tokens. Throws Error for a file that cannot be read, has no token,
@@ -41,9 +41,9 @@ class TokenStream {
   TokenStream(std::span<const std::string> paths, const Tokenizer* tokenizer, const StreamOptions& options);
 
   std::uint64_t size() const { return size_; }
-  // The tokens from position `begin` on. Throws Error for one beyond the vocabulary, with its file and position.
+  // The tokens from position `begin` on. Throws Error for a token beyond the vocabulary, with its file and position.
   void read(std::uint64_t begin, std::span<Id> into) const;
-  // The position behind each document, in order. Empty unless asked for.
+  // The position after each document, in order. Empty unless requested.
   const std::vector<std::uint64_t>& document_ends() const { return document_ends_; }
 
  private:
@@ -68,8 +68,9 @@ class TokenStream {
 bool holds_tokens(const std::string& path);
 
 // packed: the tokens of all documents follow one another, and a sequence may hold the end of one and the beginning of
-// the next. apart: a sequence holds tokens of one document, from its beginning or `context` tokens further on; what
-// follows its end is 0 and has the target kIgnoredTarget, and no token before it sees it.
+// the next. apart: a sequence holds tokens of one document, from its beginning or a multiple of `context` tokens
+// further on. The sequence is padded with 0 after the document's end; padding has the target kIgnoredTarget, and no
+// token attends to it.
 enum class DocumentLayout : std::uint8_t { packed, apart };
 inline constexpr std::array kAllDocumentLayouts = {DocumentLayout::packed, DocumentLayout::apart};
 // packed apart
@@ -85,22 +86,22 @@ struct SequenceOptions {
 
 class Sequences {
  public:
-  // Throws Error (usage) where the stream has no sequence: fewer than context + 1 tokens, or where documents are apart,
-  // none of two tokens.
+  // Throws Error (usage) if the stream has no sequence: fewer than context + 1 tokens, or, with documents apart, no
+  // document of two tokens.
   Sequences(std::shared_ptr<const TokenStream> stream, const SequenceOptions& options);
 
-  // The sequences at the end of the stream that are the share of all, at least one, and the others. Throws Error
-  // (usage) where there are fewer than two.
+  // Splits off the given share of sequences, at least one, from the end of the stream. Throws Error (usage) if there
+  // are fewer than two.
   std::pair<Sequences, Sequences> split(double share) const;
 
   std::int64_t count() const { return end_ - begin_; }
   // The place in the data of sequence n of a run, from 0.
   std::int64_t place(std::int64_t n) const;
-  // 16 hexadecimal digits that two sets of sequences share where they have as many of them, as long, and some spread
-  // over all of them are equal. The order of reading does not count.
+  // A fingerprint of 16 hexadecimal digits: the number and the length of the sequences, and a sample of them. The order
+  // of reading does not count.
   std::string fingerprint() const;
-  // The tokens of a sequence and those that follow them; both spans have `context` elements. Sequence n of a run is of
-  // epoch n / count(), and each epoch has an order of its own.
+  // The tokens of a sequence, and the next token of each; both spans have `context` elements. Sequence n of a run
+  // belongs to epoch n / count(), and each epoch has its own order.
   void read(std::int64_t n, std::span<std::int64_t> inputs, std::span<std::int64_t> targets) const;
 
  private:

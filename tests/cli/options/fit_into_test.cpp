@@ -66,7 +66,7 @@ TEST(FitInto, of_a_processor_without_predicted_times_minimises_floors_and_says_s
 TEST(FitInto, says_what_the_least_is_where_nothing_fits) {
   EXPECT_THAT(
       run_program(small_plan({"--card", "h100", "--fit-into", "100MiB"})),
-      prints(AllOf(HasSubstr("no schedule fits into 100.0 MiB: the least"), HasSubstr("are parameters, states and")),
+      prints(AllOf(HasSubstr("no schedule fits into 100.0 MiB: the smallest"), HasSubstr("are parameters, states and")),
              kNoneFits));
   const nlohmann::json row = fitted_rows(small_plan({"--card", "h100", "--fit-into", "100MiB"}))[0];
   EXPECT_EQ(row["fits"], false);
@@ -162,7 +162,7 @@ TEST(FitInto, runs_within_the_memory) {
 TEST(FitInto, fails_before_a_run_that_cannot_fit) {
   const nlohmann::json row = fitted_rows(fitted_toy("bench", {"--fit-into", "64KiB"}))[0];
   EXPECT_EQ(row["status"], "oom");
-  EXPECT_THAT(row["error"]["message"].get<std::string>(), HasSubstr("no schedule fits into 64.0 KiB: the least"));
+  EXPECT_THAT(row["error"]["message"].get<std::string>(), HasSubstr("no schedule fits into 64.0 KiB: the smallest"));
 }
 
 TEST(FitInto, is_refused_where_others_run_beside) {

@@ -166,6 +166,7 @@ TEST(WrapCell, breaks_behind_blanks_or_else_punctuation_or_anywhere) {
   EXPECT_EQ(wrap_cell("memory movement", 10), "memory \nmovement");
   EXPECT_EQ(wrap_cell("memory movement", 6), "memory\nmoveme\nnt");
   EXPECT_EQ(wrap_cell("layers.*.attn.q_proj", 14), "layers.*.attn.\nq_proj");
+  EXPECT_EQ(wrap_cell("  layers.attn", 9), "  layers.\nattn") << "no line has the indent alone";
   EXPECT_EQ(wrap_cell("abcdefgh", 3), "abc\ndef\ngh");
   EXPECT_EQ(wrap_cell("\u00e4\u00f6\u00fc", 2), "\u00e4\u00f6\n\u00fc");
   EXPECT_EQ(wrap_cell("short", 5), "short");

@@ -17,7 +17,7 @@ const kFewColumns = 6;   // in a table with more of them no text wraps: it would
 const kShownFirst = 40;  // longer tables are opened by a button
 
 function headingText(column: Column, unit: string): string {
-  return unit === "" ? column.label : `${column.label}, ${unit}`;
+  return unit === "" || unit.startsWith("/") ? column.label + unit : `${column.label}, ${unit}`;
 }
 
 function compare(a: Value, b: Value): number {

@@ -3,7 +3,7 @@ import { at, type JsonObject, numberAt, type ReportFile, type StudyPart } from "
 import { el } from "../elements/dom";
 import { type Field, measures, phases } from "../records/fields";
 import { section } from "../elements/fold";
-import { counted, formatOne, type Kind } from "../elements/format";
+import { counted, formatOne, listed, type Kind } from "../elements/format";
 import { attentionGrid } from "../charts/grid";
 import { type Experiment, keyOf, labelOf, isPublished, namedSettings, shownRevision, statusOf, valueText, wordOf } from "../records/grouping";
 import { intervals } from "../charts/intervals";
@@ -128,7 +128,7 @@ export function experimentSection(experiment: Experiment, more: readonly HTMLEle
   const note = published === 0 ? counted(records.length, "row") : `${counted(records.length - published, "row")}, ${published} published`;
   return section(experiment.id, experiment.title, note, commandLines(experiment.part),
     shared === "" ? null : el("p", { class: "shared" }, shared),
-    varying.length === 0 || records.length < 2 ? null : el("p", {}, `The rows differ in ${varying.map(({ label }) => label).join(", ")}.`),
+    varying.length === 0 || records.length < 2 ? null : el("p", {}, `The rows differ in ${listed(varying.map(({ label }) => label))}.`),
     charts.length > 0 ? el("div", { class: "charts" }, ...charts) : null, ...elements, ...more, recordTable(experiment));
 }
 

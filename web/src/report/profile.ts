@@ -53,7 +53,7 @@ function roofline(record: JsonObject): HTMLElement | null {
     marks: kernels.filter((kernel) => kernel.phase === phase).map((kernel): Mark =>
       ({ x: kernel.intensity, y: kernel.rate, shape: "dot", size: 0.6 + 12 * kernel.share, lines: kernel.lines })),
   }));
-  const note = left === 0 ? "" : ` ${counted(left, "line")} of the table without operations (copies, fills) ${left === 1 ? "has" : "have"} no place here.`;
+  const note = left === 0 ? "" : ` ${counted(left, "line")} of the table without operations (copies, fills) ${left === 1 ? "is" : "are"} not drawn.`;
   return scatter({
     title: `Roofline: every kernel by module and op; larger marks take more time.${note}`, xLabel: "operations per byte", xKind: "number", xTicks: "decades",
     yLabel: "rate", yKind: "flop_rate", series: series.filter(({ marks }) => marks.length > 0), roofs: roofsOf(record, kernels), limits: [],

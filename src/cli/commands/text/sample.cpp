@@ -68,19 +68,20 @@ class Sample : public Command {
            "ridgepoint sample --weights gpt2 --tokenizer gpt2 --prompt 'Hello, I am' --temperature 0";
   }
   std::string_view notes() const override {
-    return "Each token is computed from all tokens before it, up to --context. Attention keeps their keys and values, "
-           "where the model allows it; a sentence says where not. The same seed gives the same text.";
+    return "Each token is computed from all tokens before it, up to --context. Attention caches their keys and "
+           "values; a sentence says if the model does not allow it. The same seed gives the same text.";
   }
 
   void add_options(CLI::App& app) override {
     const OptionGroup group(app, "Text");
     group.add("--checkpoint", checkpoint_, "FOLDER", "a checkpoint of train, or a folder of them: the newest one");
-    group.add("--prompt", prompt_, "TEXT", "the text that goes on");
-    group.add("--prompt-file", prompt_file_, "FILE", "the same, in a file");
-    group.add("--tokens", tokens_, "N", "tokens to write [100]");
-    group.add("--temperature", temperature_, "X", "logits are divided by it; 0 takes the likeliest token [1]");
-    group.add("--top-p", top_p_, "X", "choose among the fewest likeliest tokens whose probabilities sum to X [1]");
-    group.add("--end-token", end_token_, "TOKEN", "end at this token");
+    group.add("--prompt", prompt_, "TEXT", "the text to continue");
+    group.add("--prompt-file", prompt_file_, "FILE", "a file with the text to continue");
+    group.add("--tokens", tokens_, "N", "the number of tokens to write [100]");
+    group.add("--temperature", temperature_, "X", "divide the logits by X; 0 takes the likeliest token [1]");
+    group.add("--top-p", top_p_, "X",
+              "choose among the likeliest tokens, as many as have probabilities that sum to X [1]");
+    group.add("--end-token", end_token_, "TOKEN", "stop at this token");
     group.add("--tokenizer", tokenizer_, "FILE",
               "byte, or a file or folder as tokenize reads it [that of the checkpoint]");
     add_option_of(app, "weights", weights_);

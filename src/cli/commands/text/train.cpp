@@ -57,7 +57,7 @@ class Train : public Command {
   }
 
   std::string_view name() const override { return "train"; }
-  std::string_view summary() const override { return "train a model on text, with checkpoints to go on from"; }
+  std::string_view summary() const override { return "train a model on text, with checkpoints to resume from"; }
   std::string_view examples() const override {
     return "ridgepoint train --data book.txt --model tiny --iterations 1000\n"
            "ridgepoint train --data train.bin --validation val.bin --model small --vocab 50304 --dtype bf16 --batch 16 "
@@ -102,40 +102,42 @@ class Train : public Command {
       app.add_option(flag, paths, help)->type_name("FILE...")->expected(1, -1)->group("Data");
     };
     files("--data", data_, "text, JSON Lines (.jsonl) or tokens (.bin) to train on");
-    files("--validation", validation_, "the same for validation [the end of --data, where --validation-share says]");
+    files("--validation", validation_, "the same for validation [with --validation-share, the end of --data]");
     const OptionGroup group(app, "Data");
-    group.add("--validation-share", validation_share_, "X", "the share of --data that is for validation alone [0]");
+    group.add("--validation-share", validation_share_, "X", "the share of --data that is used only for validation [0]");
     group.add("--tokenizer", tokenizer_, "FILE",
               "byte, or a file or folder as tokenize reads it [that of a resumed run, else byte]");
-    group.add("--end-token", end_token_, "TOKEN", "put this token behind each document of a text");
+    group.add("--end-token", end_token_, "TOKEN", "put this token after each document of a text");
     group.add("--documents", documents_, "NAME",
-              "packed: documents follow one another in a sequence; apart: a sequence holds tokens of one, and the loss "
-              "leaves out what follows its end [packed]",
+              "packed: a sequence may hold several documents; apart: a sequence holds tokens of one document, and the "
+              "loss ignores the padding after its end [packed]",
               names_of(train::kAllDocumentLayouts), Takes::one);
-    group.add("--shuffle", shuffle_, "NAME", "whether sequences come in an order of the seed: on or off [on]");
+    group.add("--shuffle", shuffle_, "NAME",
+              "shuffle the sequences, in an order that depends on --seed: on or off [on]");
   }
 
   void add_step_options(CLI::App& app) {
     const OptionGroup group(app, "Steps");
-    group.add("--iterations", iterations_, "N", "the steps of the whole run [1000]");
+    group.add("--iterations", iterations_, "N", "the number of steps of the whole run [1000]");
     group.add("--learning-rate", learning_rate_, "X",
-              "the highest learning rate [that of the optimizer: 1e-3 for adamw]");
+              "the highest learning rate [depends on the optimizer: 1e-3 for adamw]");
     group.add("--min-learning-rate", lowest_rate_, "X", "the learning rate at the end [0]");
     group.add("--schedule", schedule_, "NAME",
-              "how the learning rate falls: constant, cosine, linear, or wsd, which falls in the last "
-              "--decay-iterations [constant]",
+              "how the learning rate falls: constant (not at all), cosine, linear, or wsd (only in the last "
+              "--decay-iterations) [constant]",
               names_of(train::kAllDecays), Takes::one);
-    group.add("--warmup", warmup_, "N", "the steps in which the learning rate rises [0]");
+    group.add("--warmup", warmup_, "N", "the number of steps in which the learning rate rises [0]");
     group.add("--decay-iterations", decay_iterations_, "N",
-              "with --schedule wsd: the steps in which it falls [a tenth]");
+              "with --schedule wsd: the number of steps in which the rate falls [a tenth]");
     group.add("--evaluate-every", evaluate_every_, "N",
-              "steps between evaluations on the data for validation [0: the end]");
-    group.add("--evaluation-batches", evaluation_batches_, "N", "the batches of an evaluation [20]");
+              "steps between evaluations on the validation data [0: only at the end]");
+    group.add("--evaluation-batches", evaluation_batches_, "N", "the number of batches of an evaluation [20]");
     group.add("--on-nan", on_nan_, "NAME",
-              "where the loss or the gradients are not finite: stop, skip the update, or go back to the newest "
+              "if the loss or the gradients are not finite: stop, skip the update, or go back to the newest "
               "checkpoint [stop]",
               names_of(train::kAllReactions), Takes::one);
-    group.add("--spike", spike_, "X", "a loss of X times the median of the 64 before is a spike [0: none is]");
+    group.add("--spike", spike_, "X",
+              "a loss above X times the median of the last 64 losses is a spike [0: no loss is]");
     group.add("--on-spike", on_spike_, "NAME", "at a spike: stop, or go back [back]",
               {train::name(train::Reaction::stop), train::name(train::Reaction::back)}, Takes::one);
     group.add("--time-limit", time_limit_, "TIME", "end with a checkpoint after this time: 90s, 30min, 8h");
@@ -145,9 +147,9 @@ class Train : public Command {
     const OptionGroup group(app, "Checkpoints");
     group.add("--save", save_, "FOLDER", "write checkpoints and the history of steps into this folder");
     group.add("--save-every", save_every_, "N", "steps between checkpoints [0: one at the end]");
-    group.add("--keep-last", keep_.last, "N", "the newest checkpoints that are kept [3]");
+    group.add("--keep-last", keep_.last, "N", "the number of newest checkpoints to keep [3]");
     group.add("--keep-every", keep_.every, "N", "keep the checkpoints of every Nth step, too [0]");
-    group.add("--resume", resume_, "FOLDER", "go on from the newest checkpoint of this folder, and save there");
+    group.add("--resume", resume_, "FOLDER", "resume from the newest checkpoint of this folder, and save there");
     group.add_flag(
         "--verify-resume", verifies_resume_,
         "run all steps, and again with a checkpoint in the middle; compare every loss and tensor to the bit");

@@ -3,8 +3,8 @@
 //   "batch": "bs"                            the column bs; in JSON the member bs, or "run.bs" of a nested object
 //   "time_ms.samples": "latency_us * 0.001"  the column times a factor
 //   "device.name": "= NVIDIA H200"           this text in every row; numbers need no quotes: "context": 1024
-// Rows that agree in every other field are the samples of one record, in the order of the file. A cell may also have
-// several samples: a JSON array, or numbers separated by semicolons.
+// Rows that agree in every field but the samples are one record; the samples stay in the order of the file. A cell may
+// also have several samples: a JSON array, or numbers separated by semicolons.
 #pragma once
 
 #include <set>
@@ -37,7 +37,7 @@ struct Mapping {
 // time_ms.samples or time_ms.median.
 Mapping read_mapping(const std::string& path);
 
-// Throw Error: a column that the file lacks, a value of the wrong type, with the row.
+// Throw Error with the row: a column that the file lacks, or a value of the wrong type.
 std::vector<Record> map_csv(std::string_view text, const Mapping& mapping);
 std::vector<Record> map_json(const std::vector<Json>& rows, const Mapping& mapping);
 

@@ -74,8 +74,8 @@ void compare_every_step(std::span<const Pair> pairs, ComparedTraining& row) {
   }
 }
 
-// The final losses. Neighbouring steps have parameters that are nearly the same, so that their differences may be
-// alike, and then say less.
+// The final losses. Neighbouring steps have nearly the same parameters, so their differences may be correlated, and the
+// interval is then wider.
 void compare_last(std::span<const Pair> pairs, double confidence, ComparedTraining& row) {
   row.last = std::ssize(pairs);
   row.loss = means_of(pairs, loss_of);

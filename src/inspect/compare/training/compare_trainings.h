@@ -12,10 +12,10 @@
 
 namespace ridgepoint {
 
-// What the losses of two trainings say. identical: those of every step have the same bits. rounding: those of every
-// step differ by a share of kRoundingOfLosses at most. lower, higher: the whole interval of the difference is on that
-// side of 0; otherwise indistinguishable. not_finite: one of the last losses is NaN or infinite. cannot_tell: too few
-// steps for an interval.
+// The verdict on the losses of two trainings. identical: the losses of every step have the same bits. rounding: the
+// losses of every step differ by at most the share kRoundingOfLosses. lower, higher: the whole interval of the
+// difference is on this side of 0; otherwise indistinguishable. not_finite: one of the last losses is NaN or infinite.
+// cannot_tell: too few steps for an interval.
 enum class LossVerdict : std::uint8_t {
   identical,
   rounding,
@@ -49,7 +49,7 @@ struct ComparedTraining {
   std::optional<std::int64_t> first_difference = {};  // the first step whose losses differ
   double largest_difference = 0;                      // of the losses of a step, as a share
   std::int64_t last = 0;                              // the steps of the final losses
-  // The means of the last losses; the mean of the differences step by step, its standard error, and its interval.
+  // The means of the last losses; the mean of the differences step by step, with its standard error and its interval.
   FigurePair loss = {};
   double difference = 0;
   double standard_error = 0;
@@ -62,7 +62,7 @@ struct ComparedTraining {
   std::optional<TimeRatio> time = {};  // of the times of a token
   Verdict time_verdict = Verdict::cannot_tell;
   FigurePair peak_allocated_bytes = {};
-  // When the mean of so many losses is at or below the target for the first time; empty where it never is.
+  // When the mean of so many losses first reaches the target; empty if it never does.
   double target_loss = 0;
   FigurePair steps_to_loss = {}, seconds_to_loss = {};
 
@@ -78,8 +78,8 @@ struct TrainingComparison {
   std::vector<std::string> warnings;
 };
 
-// The others with the first. Throws Error: fewer than two, a file of records among them, trainings on other data, or
-// without a common step.
+// Compares the others with the first. Throws Error for fewer than two, for a file of records among them, and for
+// trainings on other data or without a common step.
 TrainingComparison compare_trainings(std::span<const RecordFile> files, const TrainingCompareOptions& options);
 
 }  // namespace ridgepoint

@@ -1,6 +1,6 @@
-// What a history of memory says, as pages, of a run and of a file by the same sections: levels, timeline, what peaks
-// are made of, phases, growth, failures, rise and fall. Several runs, and CSV of runs: one row a run. JSON: a document
-// a run or a device.
+// Pages about a history of memory. A run and a file have the same sections: levels, timeline, contents of the peaks,
+// phases, growth, failures, rise and fall. Several runs, and CSV of runs: one row for each run. JSON: a document for
+// each run or device.
 #pragma once
 
 #include <cstddef>
@@ -49,10 +49,9 @@ Page snapshot_difference_page(const SnapshotFileView& before, const SnapshotFile
 // The columns of a timeline that is so many characters wide with its scale.
 std::size_t timeline_columns(std::size_t width);
 
-// The timeline of a run as a file. Every event as a line of CSV, from the construction of the program on, with what is
-// allocated and reserved after it; times are milliseconds since the first event, empty where there are none. Or a
-// picture as SVG, of the iterations that count: allocated bytes by category, reserved bytes, phases. The run must have
-// its events.
+// The timeline of a run as a file. CSV: a line for each event, from the construction of the program on, with the
+// allocated and reserved bytes after it; times are milliseconds since the first event, or empty. SVG: a picture of the
+// iterations that count, with allocated bytes by category, reserved bytes and phases. The run must have its events.
 std::string timeline_csv(const MemoryRun& run);
 std::string timeline_svg(const MemoryRun& run, TimelineAxis axis);
 // The same picture of a file with events.

@@ -23,7 +23,7 @@ Table timeline_chart(const Timeline& timeline);
 Table level_table(const MemoryReport& report, bool is_run);
 // A row a rank of each run that was divided among ranks.
 Table rank_table(std::span<const MemoryRun> runs);
-// What each phase's peak is made of; the last rows are what the allocator adds.
+// The contents of each phase's peak; the last rows are the allocator's overhead.
 Table phase_peak_table(const std::vector<PhasePeak>& peaks);
 Table category_table(const MemoryContents& contents);
 // The groups of one category, or of all, largest first.
@@ -48,7 +48,7 @@ std::string fragmentation_sentence(const MemoryReport& report);
 std::string leak_sentence(const MemoryLeaks& leaks);
 std::string failure_sentence(const OutOfMemoryEvent& failure, std::int64_t begin_us);
 std::string retry_sentence(const AllocatorRetries& retries);
-// `work_problem`: why the work of the device is not known, of a run.
+// `work_problem`: why the work of the device is not known, for a run.
 std::string sawtooth_sentence(const MemoryReport& report, bool is_run, const std::string& work_problem);
 
 std::string replay_sentences(const MemoryReplay& replay);

@@ -62,6 +62,11 @@ std::string least_sentence(const MemoryReplay& replay) {
   return text + ".";
 }
 
+// As a part of a sentence.
+std::string_view words_of(const ReplayedSetting& setting) {
+  return setting.setting == "default" ? std::string_view("the default settings") : setting.setting;
+}
+
 }  // namespace
 
 Table replay_table(const MemoryReplay& replay) {
@@ -102,18 +107,18 @@ std::string avoidance_sentence(const MemoryReplay& replay) {
     if (!replay.least) return text + ".";
     const std::uint64_t needed = *replay.settings[*replay.least].least_capacity_bytes;
     return text + fmt::format(": the requests need {} even with {}, and {} were allowed.", format_bytes(needed),
-                              replay.settings[*replay.least].setting, capacity);
+                              words_of(replay.settings[*replay.least]), capacity);
   }
   if (fitting.front() == &replay.settings.front() && replay.omitted_blocks > 0) {
     return fmt::format(
         "Without the blocks that are left out, all requests fit into {} with {}, the failed ones included.", capacity,
-        fitting.front()->setting);
+        words_of(*fitting.front()));
   }
   if (fitting.front() == &replay.settings.front()) {
     return fmt::format(
-        "The replay fits into {} with {}. So what made the request fail is not in the history: other memory on the "
-        "device, or blocks from before it.",
-        capacity, replay.settings.front().setting);
+        "The replay fits into {} with {}. So the cause of the failure is not in the history: other memory on the "
+        "device, or older blocks.",
+        capacity, words_of(replay.settings.front()));
   }
   const ReplayedSetting& best = **std::ranges::min_element(fitting, {}, [](const ReplayedSetting* setting) {
     return setting->least_capacity_bytes.value_or(setting->reserved_bytes);
@@ -122,7 +127,7 @@ std::string avoidance_sentence(const MemoryReplay& replay) {
   std::string text = fmt::format(
       "PYTORCH_CUDA_ALLOC_CONF={} would have avoided the failure: replayed with it, all {} requests fit into {}, the "
       "failed ones included, and reserve {}. Replayed with {}, {} at event {} do not fit.",
-      best.setting, replay.allocations, capacity, format_bytes(best.reserved_bytes), own.setting,
+      best.setting, replay.allocations, capacity, format_bytes(best.reserved_bytes), words_of(own),
       format_bytes(own.failure->bytes), own.failure->event);
   std::vector<std::string> others;
   for (const ReplayedSetting* setting : fitting)

@@ -8,6 +8,7 @@
 #include "core/text/units.h"
 #include "core/types/enum_names.h"
 #include "inspect/memory/pages/parts.h"
+#include "tables/table/wrap.h"
 
 namespace ridgepoint::tables {
 namespace {
@@ -68,7 +69,7 @@ std::string slope(double height_bytes, double ms) {
 std::string ratio(double rise, double fall) {
   if (fall <= 0) return "-";
   const double ratio = rise / fall;
-  return fmt::format("{:.{}f} : 1", ratio, ratio < 10 ? 2 : 0);
+  return fmt::format("{:.{}f}{}:{}1", ratio, ratio < 10 ? 2 : 0, kNoBreak, kNoBreak);
 }
 
 std::string counts_of(const Sawtooth& sawtooth) {
@@ -168,8 +169,7 @@ std::string leak_sentence(const MemoryLeaks& leaks) {
   const std::size_t steps = leaks.repetitions - leaks.compared_from;
   return fmt::format(
       "Allocated memory grew by {} from repetition {} to {}, measured {}: in {} of {} steps, {} a step. The blocks "
-      "above "
-      "have no counterpart that was freed.",
+      "above have no counterpart that was freed.",
       format_bytes(leaks.leaked_bytes), leaks.compared_from, leaks.repetitions, where, leaks.grew, steps,
       format_bytes(leaks.leaked_bytes / steps));
 }
@@ -191,10 +191,12 @@ std::string failure_sentence(const OutOfMemoryEvent& failure, std::int64_t begin
 
 std::string retry_sentence(const AllocatorRetries& retries) {
   return fmt::format(
-      "{} time{} segments were given back to the device ({} segments, {}) directly before another was asked for, {} of "
-      "them before a failure. The allocator does this when the device is full (so does a call of empty_cache()); each "
-      "waits for the device.",
-      retries.count, retries.count == 1 ? "" : "s", retries.segments, format_bytes(retries.bytes), retries.before_oom);
+      "{} time{} the allocator gave segments back to the device ({} segment{}, {}) directly before it asked for "
+      "another "
+      "one, {} of them before a failure. It does this when the device is full (so does a call of empty_cache()), and "
+      "waits for the device each time.",
+      retries.count, retries.count == 1 ? "" : "s", retries.segments, retries.segments == 1 ? "" : "s",
+      format_bytes(retries.bytes), retries.before_oom);
 }
 
 std::string sawtooth_sentence(const MemoryReport& report, bool is_run, const std::string& work_problem) {

@@ -28,7 +28,10 @@ std::string plural(const std::string& category) {
       enum_names<MemoryCategory>("parameters", "gradients", "activations (saved for backward)", "optimizer state",
                                  "temporaries", "workspace", "data and constants");
   const std::optional<MemoryCategory> known = kMemoryCategoryNames.find(category);
-  return known ? std::string(kPlurals[*known]) : category;
+  if (known) return std::string(kPlurals[*known]);
+  std::string words = category;
+  std::ranges::replace(words, '_', ' ');
+  return words;
 }
 
 // Ours in their order, then those that only a file has.

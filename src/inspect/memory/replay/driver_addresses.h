@@ -14,9 +14,9 @@
 
 namespace ridgepoint {
 
-// As long as segments are asked for as in the recorded run, they get the recorded addresses. From the first other one
-// on, a segment lies in a chunk of 32 MiB or a multiple, at the lowest place in the chunks where there is room,
-// otherwise in a new chunk, at the highest place that is free below the first one. (Observed on an H100, driver 580.)
+// While the replay asks for the same segments as the recorded run, segments get the recorded addresses. From the first
+// difference on, a segment gets the lowest free place in the chunks, which are multiples of 32 MiB. If no chunk has
+// room, a new chunk lies at the highest free place below the first one. (Observed on an H100, driver 580.)
 class DriverAddresses final : public DeviceMemory {
  public:
   // `recorded` must outlive it.

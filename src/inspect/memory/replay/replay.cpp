@@ -140,7 +140,7 @@ class Replayer {
     const std::uint64_t step =
         rules.large_segment_bytes % kRoundLargeBytes == 0 ? kRoundLargeBytes : kRoundLargeBytes / 2;
     std::uint64_t most = round_up(unlimited.use.peak_reserved_bytes, step);
-    // Where a limit changes what the allocator does, the peak without one may be too little.
+    // If a limit changes the allocator's decisions, the peak without a limit may be too little.
     constexpr int kMostTries = 16;
     for (int tries = 0; !fits(most); ++tries) {
       if (tries == kMostTries) return std::nullopt;
@@ -171,7 +171,7 @@ constexpr const char* kUsualSettings[] = {"default",
                                           "garbage_collection_threshold:0.8",
                                           "max_split_size_mb:256,garbage_collection_threshold:0.8"};
 
-// That of the file; empty where it has one that is not known.
+// The setting of the file; empty if the file has an unknown one.
 std::optional<AllocatorSetting> recorded_setting(const SnapshotSettings& settings, std::vector<std::string>& remarks) {
   try {
     if (!settings.configuration.empty()) return allocator_setting(settings.configuration);
@@ -187,8 +187,8 @@ std::optional<AllocatorSetting> recorded_setting(const SnapshotSettings& setting
   return allocator_setting(text);
 }
 
-// How much the recorded run could reserve, where a request failed: what was free on the device, or, where a limit below
-// that refused the request, at least what was reserved before.
+// The memory that the recorded run could reserve, if a request failed: the reserved and the free memory, or, if a limit
+// below that refused the request, at least the reserved memory.
 void take_capacity(const MemoryReport& report, const RecordedRequests& requests, MemoryReplay& replay) {
   for (const OutOfMemoryEvent& failure : report.out_of_memory) {
     const std::uint64_t needed = segment_bytes(block_bytes(failure.requested_bytes));

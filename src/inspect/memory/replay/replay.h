@@ -1,5 +1,5 @@
-// What if: the requests of a memory snapshot, asked again of PyTorch's allocator under other settings and with less
-// memory. docs/commands/snapshot.md says what is exact and what is not.
+// Replays the requests of a memory snapshot with PyTorch's allocator, under other settings and with less memory.
+// docs/commands/snapshot.md says which results are exact.
 #pragma once
 
 #include <cstddef>

@@ -94,9 +94,9 @@ class Reader {
       end(moment, step.life, Kind::complete_free);
   }
 
-  // The program emptied the cache where its frames say so. In a file whose frames do not, it did where segments are
-  // given back and the next event takes none. Where it takes one, the allocator may have looked for room, if all of
-  // them together were more than the run ever had.
+  // The program emptied the cache if frames say so. If the frames of a file do not say, the program emptied it when
+  // segments are given back and the next event takes no segment. If the next event takes one, the allocator may have
+  // made room, but only if all these segments together exceed the most that the run ever reserved.
   void note_emptying(std::size_t moment, const Event& event, const MemoryLevels& levels) {
     if (returns_segment(event.kind)) {
       const MemoryHistory::Request& request = history_.request(event.request);

@@ -1,4 +1,4 @@
-// The requests of a history, apart from where the recorded allocator put them: what any allocator can be asked again.
+// The requests of a history without their addresses, so that any allocator can be asked for them again.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,8 @@ struct RecordedRequests {
   MemoryLevels recorded;  // the peak of each level, of the whole history
 };
 
-// Blocks of the category `without`, or with marked frames where it names none, are left out; empty: none.
+// Leaves out the blocks of the category `without` or, if that names no category, the blocks with marked frames; empty:
+// none.
 RecordedRequests requests_of(const Snapshot& snapshot, std::int64_t device, const Lifetimes& lifetimes,
                              std::string_view without, const StopPoint& stop_point);
 

@@ -31,8 +31,8 @@ struct RankMemory {
 
 struct MemoryRun {
   Record run;
-  // Up to the failure for a run that ran out of memory; where nothing was run because the plan does not fit, as a null
-  // device of that memory walks it. Empty for a run that failed otherwise.
+  // If the run ran out of memory, the history up to the failure. If the plan did not fit, so that nothing ran, the
+  // history of a null device with that memory. Empty for a run that failed otherwise.
   Snapshot snapshot;
   MemoryAnalysis memory;
   // Empty, like all below, for a run that failed.

@@ -167,8 +167,8 @@ class Origins {
   std::map<std::pair<std::uint32_t, Phase>, std::uint32_t> stacks_;  // by scope and phase
 };
 
-// Makes the snapshot of the events of a trace. Annotations come before the event at which they are made, and later than
-// all before it. Times are whole microseconds, as the file has them.
+// Makes the snapshot of a trace's events. An annotation comes directly before the event at which it is made. Times are
+// whole microseconds, as in the file.
 class SnapshotBuilder {
  public:
   // Of the first `events` of the trace.
@@ -297,7 +297,7 @@ void mark_phases(const Graph& graph, const MemoryTrace& trace, const Run& run, S
   builder.mark(name(phase), false, run.launched_ns);
 }
 
-// With the request that failed; what the program releases then is none of its doing.
+// Includes the request that failed, but not the releases after it, which are no part of the run.
 std::size_t events_until_failure(const MemoryTrace& trace) {
   for (std::size_t i = 0; i < trace.size(); ++i) {
     if (trace[i].kind == MemoryEventKind::oom) return i + 1;

@@ -1,5 +1,5 @@
 // Records the memory of a program from its construction on as a memory snapshot: every event of its allocator, with
-// iterations and phases as annotations. What the snapshot says is the same in memory and read from its file.
+// iterations and phases as annotations. A snapshot that is read from its file has the same contents.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace ridgepoint {
 
-// What a block is for: the first result of its node of this size that no earlier block is for; empty for a workspace.
+// The value in a block: the first result of its node with this size that has no block yet; empty for a workspace.
 struct BlockSource {
   NodeId node;
   std::optional<std::uint32_t> output;
@@ -46,7 +46,7 @@ class HistoryRecorder {
 
   // Runs a program of the plan once and waits for it.
   void iterate(Program& program);
-  // Records so many iterations of the plan on a null device with so much memory, or those until a request fails.
+  // Records so many iterations of the plan on a null device with this much memory; stops at a request that fails.
   void walk(std::size_t memory_bytes, std::int64_t iterations);
   // `warmup`: how many of the iterations do not count. Without a clock, on a device that computes nothing, each event
   // is a microsecond.

@@ -1,6 +1,6 @@
-// Profilers' traces as pages: for each device a verdict and its tables, for several ranks what they wait for, for two
-// traces what differs. The tables are those of profiles (inspect/profile/pages). JSON has a document for each device;
-// CSV one table of all devices. docs/commands/trace.md lists the names.
+// Profilers' traces as pages: for each device a verdict and tables, for several ranks their waits, for two traces their
+// differences. The tables are those of profiles (inspect/profile/pages). JSON has a document for each device; CSV one
+// table of all devices. docs/commands/trace.md lists the names.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ struct ComparedNames {
 Page trace_difference_page(const TraceLane& before, const TraceLane& after, const ComparedNames& names, std::size_t top,
                            Format format);
 
-// Sets what a run of ours is called beside a trace: its settings, and how long a step took or should take.
+// Names a run of ours beside a trace: its settings, and the measured or predicted time of a step.
 void name_own_run(TraceLane& lane, const Profile& profile);
 
 // A breakdown with the keys of JSON and CSV.

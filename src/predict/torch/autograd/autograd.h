@@ -12,19 +12,19 @@
 
 namespace ridgepoint::torch {
 
-// What PyTorch's kernels allocate on a GPU: the results of ops, and the workspaces of cuBLAS. Elementwise results have
-// their axes in memory in the order of the first operand's, as TensorIterator has it.
+// The allocations of PyTorch's kernels on a GPU: the results of ops, and the workspaces of cuBLAS. Elementwise results
+// have the axis order of the first operand in memory, as TensorIterator gives it.
 
-// Python's thread, and the one in which autograd runs backward. Each has its own handle of cuBLAS.
+// Python's thread, and the thread in which autograd runs backward. Each has its own cuBLAS handle.
 enum class Thread : std::uint8_t { python, autograd };
 
 class Kernels {
  public:
-  // Each handle of cuBLAS gets a workspace of `workspace_bytes` with its first product and keeps it.
+  // A cuBLAS handle allocates a workspace of `workspace_bytes` with its first product and keeps it.
   Kernels(Allocator& allocator, std::size_t workspace_bytes)
       : allocator_(allocator), workspace_bytes_(workspace_bytes) {}
 
-  // The category of what is allocated from now on, and the thread that runs.
+  // The category of later allocations, and the thread that runs.
   void enter(MemoryCategory category, Thread thread) { category_ = category, thread_ = thread; }
 
   Tensor empty(const Sizes& sizes, DType dtype) const;
@@ -54,8 +54,8 @@ class Kernels {
   std::array<std::shared_ptr<Storage>, 2> workspaces_;  // by thread
 };
 
-// From the gradient of a node's result to those of its inputs; it holds the tensors that the op saved. An undefined
-// gradient stands for an input that needs none.
+// Computes the gradients of a node's inputs from the gradient of its result; holds the tensors that the op saved. The
+// gradient of an input that needs none is undefined.
 using Backward = std::function<std::vector<Tensor>(const Tensor& gradient)>;
 
 // The node of one op, or of a parameter (AccumulateGrad).
@@ -76,10 +76,11 @@ class Node {
   Tensor gradient;  // of a parameter
 };
 
-// Runs backward from a scalar: the ready node that was recorded last comes first, parameters before all. A node's saved
-// tensors are released after it ran. A gradient is summed and cast to what its node expects; at a fan-out it is added
-// to the earlier one in place if nothing else refers to that (torch/csrc/autograd/engine.cpp and input_buffer.cpp). The
-// first gradient of a parameter is taken over without a copy.
+// Runs backward from a scalar. Of the ready nodes, parameters run first, then the node that was recorded last. A node's
+// saved tensors are released after it ran. A gradient is summed and cast to the shape and dtype that its node expects.
+// If a value has several readers, later gradients are added to the first in place, unless something else refers to it
+// (torch/csrc/autograd/engine.cpp and input_buffer.cpp). The first gradient of a parameter is taken over without a
+// copy.
 void run_backward(const Tensor& loss, Kernels& kernels);
 
 }  // namespace ridgepoint::torch

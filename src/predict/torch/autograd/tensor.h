@@ -1,5 +1,5 @@
-// A tensor of PyTorch without its values: sizes, strides, dtype, the block of memory that it shares with its views, and
-// the node that computes its gradient.
+// A tensor of PyTorch without values: sizes, strides, dtype, the memory block that it shares with its views, and the
+// node that computes its gradient.
 #pragma once
 
 #include <cstddef>

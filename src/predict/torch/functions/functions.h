@@ -1,7 +1,7 @@
-// The ops of PyTorch that the models call: what they allocate, what they save for backward and what backward
-// allocates, by the formulas of tools/autograd/derivatives.yaml and torch/csrc/autograd/FunctionsManual.cpp. The order
-// of allocations is PyTorch's: of two gradients that of `other` comes first. Autocast follows the lists of
-// aten/src/ATen/autocast_mode.h for CUDA.
+// The ops of PyTorch that the models call: their allocations, the tensors that they save for backward, and the
+// allocations of backward, by the formulas of tools/autograd/derivatives.yaml and
+// torch/csrc/autograd/FunctionsManual.cpp. Allocations come in PyTorch's order: of two gradients, the gradient of
+// `other` first. Autocast follows the lists of aten/src/ATen/autocast_mode.h for CUDA.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@
 
 namespace ridgepoint::torch {
 
-// What a node of autograd keeps for backward, and activation checkpointing (torch/utils/checkpoint.py with
-// use_reentrant=False): in a checkpoint nothing is kept; the first node that asks has the function run again.
+// The saved tensors of autograd nodes, with activation checkpointing (torch/utils/checkpoint.py with
+// use_reentrant=False): a checkpoint saves none, and the first node that needs one makes the function run again.
 
 // Ends the second run of a checkpoint's function, once all that was saved is there again.
 struct StopRecomputation {};
@@ -59,7 +59,8 @@ class Saved {
 
   // Whether the node saved something.
   bool is_defined() const { return is_defined_; }
-  // For the node as it runs: undefined if it saved nothing. What a checkpoint has made again is given away.
+  // The saved tensor, for the node as it runs; undefined if it saved none. A tensor that a checkpoint made again is
+  // given away.
   Tensor take() const { return checkpoint_ ? checkpoint_->take(place_) : tensor_; }
 
  private:
@@ -156,7 +157,7 @@ class Functions {
   Tensor record(Tensor result, const std::vector<Tensor>& inputs, Backward backward);
   // The elements of `x` that were taken; the gradient is zero elsewhere.
   Tensor part(const Tensor& x, Tensor taken);
-  // What a node saves of `x`: nothing unless backward reads it. Inputs are saved before the kernel runs.
+  // Saves `x` for the node if backward reads it. Inputs are saved before the kernel runs.
   Saved save(const Tensor& x, bool is_read);
   void run_again(Checkpoint& checkpoint, const std::function<Tensor(const Tensor&)>& function, const Tensor& x,
                  bool in_autocast);
@@ -164,11 +165,11 @@ class Functions {
   Tensor copying(const Tensor& x);
   // An elementwise op that saves its argument, and whose gradient is one kernel of both.
   Tensor activation(const Tensor& x);
-  // The same of one that saves its result.
+  // An elementwise op that saves its result, and whose gradient is one kernel of both.
   Tensor activation_by_result(const Tensor& x);
   // The result of a clamp of x, whichever storage it has.
   Tensor clamped(Tensor result, const Tensor& x, const Saved& saved);
-  // What autocast makes of an argument of an op in low precision, or in fp32.
+  // An argument as autocast casts it for an op in low precision, or in fp32.
   Tensor low(const Tensor& x);
   Tensor fp32(const Tensor& x);
   Tensor copy(const Tensor& x);

@@ -1,5 +1,5 @@
-// What kernels allocate beside their results: the rows of workspaces.def, as blocks of an allocator. A block is
-// released with its tensor.
+// The workspaces of kernels: the rows of workspaces.def, as blocks of an allocator. A block is released with its
+// tensor.
 #pragma once
 
 #include <cstddef>

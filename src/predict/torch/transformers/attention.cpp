@@ -5,8 +5,8 @@
 
 namespace ridgepoint::torch {
 
-// Queries, keys and values by head. Norms of one head stand before the heads and tokens change places in Qwen 3, after
-// it in Gemma 3, with the same allocations; those of all heads together before the heads are told apart. OPT scales
+// Queries, keys and values by head. Norms of one head come before the transpose of heads and tokens in Qwen 3, after it
+// in Gemma 3, with the same allocations. Norms of all heads together come before the heads are split. OPT scales
 // queries as they are projected.
 CausalLm::Heads CausalLm::project(const Tensor& x, const Layer& layer) {
   const Architecture& a = config_.architecture;
@@ -45,7 +45,7 @@ CausalLm::Heads CausalLm::project(const Tensor& x, const Layer& layer) {
   return heads;
 }
 
-// Gemma 4 rotates tokens by head before they change places, and one after the other.
+// Gemma 4 rotates before the transpose of heads and tokens, queries and keys one after the other.
 CausalLm::Heads CausalLm::project_and_rotate(const Tensor& x, const Layer& layer, const Context& context) {
   const Tensor cosines = (layer.has_window ? context.window_cosines : context.cosines).transposed(1, 2);
   const Tensor sines = (layer.has_window ? context.window_sines : context.sines).transposed(1, 2);

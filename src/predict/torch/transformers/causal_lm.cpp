@@ -174,7 +174,7 @@ Tensor CausalLm::add_own_input(const Tensor& x, const Layer& layer, const Tensor
   return f_.add(x, hidden);
 }
 
-// Attention and feed-forward read the same stream, of which the code may keep one norm.
+// Attention and feed-forward read the same stream; the code may compute its norm once.
 Tensor CausalLm::decode_side_by_side(const Tensor& x, const Layer& layer, const Context& context) {
   Tensor hidden = norm(x, layer.first_norm);
   const Attended attended = attend(hidden, layer, context);

@@ -1,6 +1,5 @@
-// A family of docs/models.md as `transformers` 5 runs it in training, decoders and encoders of tokens: which ops its
-// Python code calls, and which tensors its local variables hold meanwhile. Dropout is off, and there is no cache of
-// keys and values.
+// A family of docs/models.md in training with `transformers` 5, decoders and encoders of tokens: the ops that its
+// Python code calls, and the tensors that its local variables hold. Dropout is off, and there is no key-value cache.
 #pragma once
 
 #include <cstdint>

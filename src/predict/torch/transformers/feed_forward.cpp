@@ -47,7 +47,7 @@ Tensor CausalLm::feed_forward(const Tensor& x, const Layer& layer) {
   return linear(product, layer.down);
 }
 
-// The weights of the experts of each token, [N,k]. What chooses beside the scores leads to no gradient.
+// The weights of the experts of each token, [N,k]. Only the scores have a gradient.
 Tensor CausalLm::route(const Tensor& tokens, const Router& router) {
   const Experts& experts = config_.architecture.experts;
   const Tensor logits = code_.routes_without_autocast ? f_.wide_linear(tokens, router.weight)
@@ -104,7 +104,7 @@ Tensor CausalLm::run_experts(const Tensor& tokens, const Tensor& weights, const 
   return f_.to(f_.sum_of_groups(output, config_.architecture.experts.per_token), tokens.dtype);
 }
 
-// The expert that all tokens have stands behind a gate in Qwen 2 MoE.
+// Qwen 2 MoE multiplies the shared expert's result by a gate.
 Tensor CausalLm::mixture(const Tensor& x, const Router& router) {
   const Tensor tokens = f_.view(x, {x.sizes[0] * x.sizes[1], x.sizes[2]});
   Tensor shared;

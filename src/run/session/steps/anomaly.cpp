@@ -89,7 +89,7 @@ bool AnomalyDetector::holds_infinity(Value operand) const {
   return std::ranges::any_of(producer.inputs, [&](Value part) { return holds_infinity(part); });
 }
 
-// A collective or transfer has not ended: what it makes is checked before the first launch that reads it.
+// A collective or transfer has not ended yet: its results are checked before the first launch that reads them.
 void AnomalyDetector::check_results(const Node& node) {
   if (runs_beside(node.op)) return;
   for (const Value value : node.outputs) {

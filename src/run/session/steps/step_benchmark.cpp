@@ -145,7 +145,7 @@ class Run {
     session_.record_launching(*program_);
   }
 
-  // Throws on all ranks what the first of them found that has found something.
+  // Throws, on all ranks, the finding of the first rank that has one.
   void require_no_anomaly(AnomalyDetector& detector, std::int64_t iteration) {
     ProcessGroup* const group = config_.group.get();
     std::string found;
@@ -158,7 +158,7 @@ class Run {
     if (has_failed_on_all_) throw Error(found);
   }
 
-  // A rank that fails here alone leaves the others in a collective: none can go on.
+  // If only this rank fails here, the others wait in a collective, so no rank can go on.
   void together(const std::function<void()>& iterations) {
     if (config_.group == nullptr) return iterations();
     try {

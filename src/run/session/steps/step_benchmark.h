@@ -1,5 +1,5 @@
-// Times forward, forward + backward or a training step of a workload, and takes its first run apart by stage. A loss
-// that is NaN or infinite makes the times worthless.
+// Times forward, forward + backward or a training step of a workload, and the stages of its first run. A NaN or
+// infinite loss makes the times worthless.
 #pragma once
 
 #include <cstdint>
@@ -29,15 +29,15 @@ std::optional<Record> measure_step(const RunConfig& config, CeilingCache& ceilin
 // The loss of the last iteration. Empty if the graph has none.
 std::optional<double> loss_of(Program& program);
 
-// Throws Error, which ends in `advice`, if the loss is NaN or infinite.
+// Throws Error, which ends with `advice`, if the loss is NaN or infinite.
 void require_finite_loss(double loss, std::int64_t iterations, std::string_view advice);
 
 // The stages so far.
 FirstCallSection first_call_stages(FirstCallClock& clock);
 
 // Opens the device, plans, makes and initialises a program, runs it once and waits for it; the null device plans only.
-// The stages of the record are those of `clock` since its construction. The result means something only in a process
-// that did nothing of this before. A run that fails throws nothing: the record has the status. Empty if the watcher
+// The stages of the record are those of `clock` since its construction. The result is meaningful only if the process
+// has done none of this before. A run that fails throws nothing: the record has the status. Empty if the watcher
 // stopped the run.
 std::optional<Record> measure_first_call(const RunConfig& config, FirstCallClock& clock, const StepWatcher& watch = {});
 

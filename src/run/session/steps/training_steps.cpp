@@ -75,8 +75,8 @@ void run_steps(const RunConfig& config, const TrainingTokens& tokens, const Step
   }
 }
 
-// To keep logits and gradients changes what is computed: the loss is not computed in chunks, and gradients are not
-// scattered among ranks. So they are those of one run, and losses and parameters those of another, as bench runs it.
+// A run that keeps logits and gradients computes the loss without chunks, and does not scatter gradients among ranks.
+// So logits and gradients come from one run, and losses and parameters from another, as bench runs it.
 TrainingResult run_steps(RunConfig config, std::int64_t optimizer_steps, const TrainingTokens& tokens,
                          const StepWatcher& watch) {
   TrainingResult result;

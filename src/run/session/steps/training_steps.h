@@ -21,9 +21,9 @@ struct TrainingTokens {
 
 struct TrainingResult {
   // fp32 `logits`, `loss` and `grad.NAME` of the first step; `loss.K` of step K from 1 and, after the last step,
-  // `param.NAME`. With no steps: forward and backward alone, no `loss.K` or `param.NAME`. `logits`, and gradients where
-  // there are steps, are of a run that keeps them; all else is of a run that keeps nothing, as step_benchmark.h runs
-  // it.
+  // `param.NAME`. With no steps: forward and backward alone, no `loss.K` or `param.NAME`. `logits`, and gradients if
+  // there are steps, come from a run that keeps them; all other results from a run that keeps nothing, as in
+  // step_benchmark.h.
   std::map<std::string, HostTensor> tensors;
   HostTensor inputs;  // the tokens used
   HostTensor targets;

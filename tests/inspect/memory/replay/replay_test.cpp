@@ -360,7 +360,7 @@ TEST(replay, a_page_says_what_would_have_avoided_a_failure) {
       page(replay, true),
       AllOf(HasSubstr("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True would have avoided the failure: replayed "
                       "with it, all 7 requests fit into 100.0 MiB, the failed ones included, and reserve 80.0 "
-                      "MiB. Replayed with default, 60.0 MiB at event 12 do not fit."),
+                      "MiB. Replayed with the default settings, 60.0 MiB at event 12 do not fit."),
             HasSubstr("expandable_segments:True needs least: 80.0 MiB, 60.0 MiB less than default.")));
 
   replay.settings[1].least_capacity_bytes = own.least_capacity_bytes;
@@ -372,7 +372,7 @@ TEST(replay, a_page_says_what_would_have_avoided_a_failure) {
                                             "need 120.0 MiB even with expandable_segments:True, and 100.0 MiB were "
                                             "allowed."));
   replay.settings[0].fits = true;
-  EXPECT_THAT(page(replay, true), HasSubstr("what made the request fail is not in the history"));
+  EXPECT_THAT(page(replay, true), HasSubstr("the cause of the failure is not in the history"));
   replay.omitted_blocks = 2;
   EXPECT_THAT(page(replay, true), HasSubstr("Without the blocks that are left out, all requests fit into 100.0 MiB"));
 }
