@@ -9,8 +9,8 @@
 //
 // The gradient of the embedding is the last, and its table may be the largest parameter. If the table is large, and the
 // gradients of all ranks' tokens have fewer bytes, ranks that store the whole table gather the tokens and these
-// gradients, and each rank adds the rows of all ranks. If the table is also the head, the gradient of the head is summed
-// beside backward.
+// gradients, and each rank adds the rows of all ranks. If the table is also the head, the gradient of the head is
+// summed beside backward.
 #include <algorithm>
 #include <map>
 #include <span>
