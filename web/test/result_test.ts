@@ -34,6 +34,13 @@ test("the figures of plans are those of a step, the fastest, where there are oth
   assert.deepEqual(figuresOfRows(plan("forward_backward", 10))[0]![0], "Predicted forward backward");
 });
 
+test("what flash saves is of rows that ran as flash", () => {
+  const call = (attention: string, bytes: number, more: JsonObject = {}): JsonObject => ({ command: "attention", attention, context: 1024, memory_bytes: { peak_allocated: bytes }, ...more });
+  const labels = (more: JsonObject) => figuresOfRows(call("naive", 400), call("flash", 100, more)).map(([label]) => label);
+  assert.ok(labels({}).includes("Memory saved by flash"));
+  assert.ok(!labels({ attention_fallback: "recompute" }).includes("Memory saved by flash"));
+});
+
 test("what has no row, or only rows that failed, has no figure", () => {
   assert.deepEqual(figuresOfRows(), []);
   assert.deepEqual(figuresOfRows(step(10, { status: "oom" })), []);

@@ -99,6 +99,7 @@ const ofCeiling = (record: JsonObject) => (number(record, "ceiling_share") > 0 ?
 
 const [kPeak, kReserved] = ["memory_bytes.peak_allocated", "memory_bytes.peak_reserved"];
 const isStep = ofMode("step"), isAttention = ofCommand("attention");
+const isItself: Filter = (record) => isAttention(record) && keyOf(record, "attention_fallback") === "";  // not another variant, for lack of a kernel
 const isPlanned: Filter = (record) => ofCommand("plan")(record) && keyOf(record, "fits") !== "false";
 const isOfModel: Filter = (record) => isStep(record) || isPlanned(record) || ofCommand("memory")(record);
 
@@ -111,8 +112,8 @@ const kRules: readonly Rule[] = [
   ratio("Speed-up by compilation", "compile", "off", (value) => value !== "off", "time_ms.median", "ms", isStep),
   main("Forward pass", "time_ms.median", "ms", ofMode("forward"), perSecond("tokens_per_second")),
   main("Attention, forward", "forward_ms.median", "ms", isAttention),
-  ratio("Speed-up by flash", "attention", "naive", (value) => value === "flash", "forward_ms.median", "ms", isAttention),
-  ratio("Memory saved by flash", "attention", "naive", (value) => value === "flash", kPeak, "bytes", isAttention),
+  ratio("Speed-up by flash", "attention", "naive", (value) => value === "flash", "forward_ms.median", "ms", isItself),
+  ratio("Memory saved by flash", "attention", "naive", (value) => value === "flash", kPeak, "bytes", isItself),
   main("Longest sequence", "context", "count", isAttention),
   main("Peak memory", kPeak, "bytes", isAttention, ofCapacity(kPeak)),
   main((record) => `Predicted ${keyOf(record, "mode").replaceAll("_", " ")}`, "predicted_ms", "ms", isPlanned, perSecond("predicted_tokens_per_second")),
