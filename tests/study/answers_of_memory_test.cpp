@@ -522,6 +522,18 @@ TEST(Answers, compare_tiled_attention_with_what_stores_its_scores) {
       << "of the tiled rows alone";
 }
 
+TEST(Answers, say_what_ran_where_there_is_no_tiled_kernel) {
+  Json tiled = call("flash", 1024, 1, 100);
+  tiled["attention_fallback"] = "recompute";
+  const StudyRows rows = {{StudyPart::flash, {tiled, call("composite", 1024, 2, 5000)}},
+                          {StudyPart::ladder, {tiled, call("naive", 1024, 10, 1000)}}};
+  EXPECT_EQ(sentence(rows, "How far does tiled attention reach"),
+            "This device has no tiled kernel for these calls (d 64, fp32), so recompute attention ran instead.");
+  EXPECT_THAT(sentence(rows, "What do variants save"), HasSubstr("flash attention (ran as recompute) 100 B"));
+  for (const StudyAnswer& each : answer_questions(rows))
+    EXPECT_THAT(each.question, Not(HasSubstr("How much faster is tiled attention")));
+}
+
 TEST(Answers, list_planned_attention_that_no_run_has_timed) {
   const auto planned = [](std::string_view attention, std::string_view status, const Json& memory) {
     Json row = call(attention, 65536, 1, 1);

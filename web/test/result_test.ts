@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Answer, JsonObject } from "../src/records/data";
+import type { Answer, JsonObject, ReportFile } from "../src/records/data";
 import { makeExperiment, shownRevision } from "../src/records/grouping";
 import { limitsOf, reachOf, textsBelow } from "../src/charts/plane";
-import { figuresOf, verdictsOf } from "../src/report/result";
+import { figuresOf, filesOf, verdictsOf } from "../src/report/result";
 
 const step = (ms: number, more: JsonObject = {}): JsonObject => ({
   command: "bench", mode: "step", dtype: "fp32", compile: "off", batch: 4, context: 256, model: { name: "small", parameters: 1e8 },
@@ -34,6 +34,13 @@ test("the figures of plans are those of a step, the fastest, where there are oth
   assert.deepEqual(figuresOfRows(plan("forward_backward", 10))[0]![0], "Predicted forward backward");
 });
 
+test("what flash saves is of rows that ran as flash", () => {
+  const call = (attention: string, bytes: number, more: JsonObject = {}): JsonObject => ({ command: "attention", attention, context: 1024, memory_bytes: { peak_allocated: bytes }, ...more });
+  const labels = (more: JsonObject) => figuresOfRows(call("naive", 400), call("flash", 100, more)).map(([label]) => label);
+  assert.ok(labels({}).includes("Memory saved by flash"));
+  assert.ok(!labels({ attention_fallback: "recompute" }).includes("Memory saved by flash"));
+});
+
 test("what has no row, or only rows that failed, has no figure", () => {
   assert.deepEqual(figuresOfRows(), []);
   assert.deepEqual(figuresOfRows(step(10, { status: "oom" })), []);
@@ -47,6 +54,13 @@ test("published statements, rows and timings are counted by their verdicts", () 
   const verdicts = verdictsOf([answer("confirmed", "contradicted"), answer("confirmed")], [makeExperiment("bench", rows)]);
   assert.deepEqual(verdicts.map(({ about, counts }) => [about, ...counts.map(({ text }) => text)]), [["3 published statements", "2 confirmed", "1 contradicted"],
     ["3 rows", "2 finished", "1 out of memory"], ["Timing", "1 steady", "1 ~ throttled"]]);
+});
+
+test("the tables of a trace are one file, and those of two files of one name are not", () => {
+  const table = (id: string | null, rows: JsonObject[]): ReportFile =>
+    ({ name: "a.json", part: id === null ? null : { id, title: `trace of ${id}`, commands: [] }, caption: "", is_published: false, records: [], rows, timeline: null, steps: null });
+  const files = filesOf([table("0", [{}]), table(null, []), table("0", [{}, {}]), table("1", [{}]), table(null, [])]);
+  assert.deepEqual(files.map(({ part, rows }) => [part?.title, rows.length]), [["trace of 0, trace of 1", 4], [undefined, 0], [undefined, 0]]);
 });
 
 test("a linear axis reaches limits that leave room for the data", () => {

@@ -307,9 +307,9 @@ struct Record {
   std::optional<std::int64_t> trainable_parameters;  // modes with backward
 
   struct DeviceUsed {
-    std::string kind;  // cpu, cuda, null, reference
-    std::string name;  // of the processor or GPU
-    std::int64_t total_memory_bytes = 0;
+    std::string kind;                                // cpu, cuda, null, reference
+    std::string name;                                // of the processor or GPU
+    std::optional<std::int64_t> total_memory_bytes;  // unless it is endless: a null device without a limit
     std::optional<std::int64_t> memory_limit_bytes;
     std::optional<std::string> instruction_set;  // cpu: the widest used: avx2, avx512, avx512_bf16, amx
   } device;

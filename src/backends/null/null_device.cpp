@@ -14,7 +14,6 @@ namespace ridgepoint {
 namespace {
 
 constexpr std::size_t kAlignmentBytes = 512;
-constexpr std::size_t kUnlimitedBytes = std::size_t{1} << 60;
 // The first address is above all of user space, so that a stray access faults at once, and a double holds it exactly,
 // as trace viewers require.
 constexpr std::uintptr_t kFirstAddress = std::uintptr_t{1} << 48;

@@ -11,9 +11,12 @@
 
 namespace ridgepoint {
 
-// Without `memory_limit_bytes`, memory is unlimited: total_memory_bytes() returns 2^60 whatever the target has. Pass
-// the target's total_memory_bytes() to learn whether a model fits the target. The target, a device or a GPU that is
-// described but not there, makes no kernels; it is asked for their outlines only. Copies to the host write zeros.
+constexpr std::size_t kUnlimitedBytes = std::size_t{1} << 60;
+
+// Without `memory_limit_bytes`, memory is unlimited: total_memory_bytes() returns kUnlimitedBytes whatever the target
+// has. Pass the target's total_memory_bytes() to learn whether a model fits the target. The target, a device or a GPU
+// that is described but not there, makes no kernels; it is asked for their outlines only. Copies to the host write
+// zeros.
 std::shared_ptr<Device> make_null_device(std::shared_ptr<KernelChoices> target,
                                          std::optional<std::size_t> memory_limit_bytes = std::nullopt);
 

@@ -71,6 +71,7 @@ class SnapshotCommand : public Command {
     require(device_ >= 0, "--device: {} is too small; the least is 0", device_);
     output_options_.resolved_format();
     check_replay();
+    require(picture_.empty() || picture_.ends_with(".svg"), "--picture: '{}' does not end in .svg", picture_);
     if (!picture_.empty()) check_writable(picture_);
     const auto top = static_cast<std::size_t>(top_);
     std::vector<std::string> paths = {file_};

@@ -18,8 +18,6 @@ namespace {
 
 constexpr auto kConfirmationNames = enum_names<Confirmation>("not run", "yes", "no");
 
-// A null device without a limit reports more memory than this.
-constexpr std::size_t kEndlessBytes = std::size_t{1} << 60;
 // The most repeats of the search because libraries took more memory.
 constexpr int kMostSearches = 3;
 // Long enough to load the kernels of long sequences, short enough for every device.
@@ -50,7 +48,7 @@ class Search {
   void run() {
     device_ = open_device(config_.device, config_.device_options);
     describe_device(limit_.run, *device_);
-    if (device_->total_memory_bytes() >= kEndlessBytes) {
+    if (!limit_.run.device.total_memory_bytes) {
       throw Error("a null device without a memory limit is never full; give --memory-limit 20GiB", ErrorKind::usage);
     }
     available_bytes_ = available_memory_bytes(*device_);

@@ -121,7 +121,7 @@ class TraceWriter {
                         is_cuda() ? "nccl" : "mpi", rank_.rank, rank_.ranks);
     if (is_cuda())
       text += fmt::format("\"deviceProperties\": [{{\"id\": 0, \"name\": {}, \"totalGlobalMem\": {}}}],\n",
-                          dump_json(run.device.name), run.device.total_memory_bytes);
+                          dump_json(run.device.name), run.device.total_memory_bytes.value_or(0));
     return text +
            fmt::format(
                R"("otherData": {{"program":"ridgepoint {}","model":{},"mode":{},"batch":"{}","context":"{}","dtype":{},"device":{}}})",

@@ -137,7 +137,8 @@ struct TraceRank {
   std::int64_t clock_ns = 0;  // ahead of the first rank's; the median difference of the collectives' ends
 };
 // The n-th run of a kernel's name is the same collective on all ranks. Ranks without collectives have no part. Empty
-// with fewer than two ranks that have some, and where none is on all of them.
+// with fewer than two ranks that have some, where none is on all of them, and where two files are of the same rank, so
+// of two runs.
 std::vector<TraceRank> compare_ranks(const std::vector<TraceLane>& lanes);
 
 }  // namespace ridgepoint

@@ -64,6 +64,10 @@ std::vector<TraceRank> compare_ranks(const std::vector<TraceLane>& lanes) {
   std::vector<std::size_t> places;  // the ranks that have collectives
   for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
     if (lanes[lane].collectives.collectives.empty()) continue;
+    const auto is_of_other_run = [&](std::size_t other) {
+      return lanes[other].rank == lanes[lane].rank && lanes[other].file != lanes[lane].file;
+    };
+    if (lanes[lane].rank && std::ranges::any_of(places, is_of_other_run)) return {};
     keys.push_back(keyed(lanes[lane]));
     places.push_back(lane);
   }

@@ -8,6 +8,7 @@
 #include <new>
 #include <utility>
 
+#include "backends/null/null_device.h"
 #include "core/build_info.h"
 #include "core/threads/parallel.h"
 #include "predict/cards/datasheet.h"
@@ -50,7 +51,8 @@ Record begin_record(Experiment experiment, const std::string& device, const Devi
 
 void describe_device(Record& record, const Device& device) {
   record.device.name = device.name();
-  record.device.total_memory_bytes = static_cast<std::int64_t>(device.total_memory_bytes());
+  const std::size_t total_bytes = device.total_memory_bytes();
+  if (total_bytes < kUnlimitedBytes) record.device.total_memory_bytes = static_cast<std::int64_t>(total_bytes);
   record.device.instruction_set = device.facts().instruction_set;
   // A plan for the processor depends on them; a plan for a card, like a card, has one thread that launches.
   const bool is_of_card = device.facts().compute_capability.has_value();

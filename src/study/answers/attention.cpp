@@ -228,8 +228,9 @@ StudyAnswer ladder(const PartRows& rows) {
   if (same.empty()) return unanswered(answer, StudyPart::ladder);
   same = rows_like(same, *same.front(), {"dtype", "batch", "model.d_model"});
   for (const Json* row : same) {
-    answer.add(StudyPart::ladder, "{}: before backward {}{}, forward {}, backward {}", text_at(*row, "attention"),
-               bytes_at(*row, kSaved), in_matrices(*row), ms_at(*row, kForward), ms_at(*row, kBackward));
+    answer.add(StudyPart::ladder, "{}{}: before backward {}{}, forward {}, backward {}", text_at(*row, "attention"),
+               fallback(*row), bytes_at(*row, kSaved), in_matrices(*row), ms_at(*row, kForward),
+               ms_at(*row, kBackward));
   }
   const Json& most = **std::ranges::max_element(same, {}, [](const Json* row) { return number_at(*row, kSaved); });
   // The fastest of the variants that save the same bytes.
@@ -241,10 +242,11 @@ StudyAnswer ladder(const PartRows& rows) {
     return answer;
   }
   answer.say(
-      "At {} tokens {} attention keeps {} for backward, {} attention {}: {} less. Forward and backward together are "
+      "At {} tokens {} attention{} keeps {} for backward, {} attention{} {}: {} less. Forward and backward together "
+      "are "
       "then {}.",
-      longest, text_at(most, "attention"), bytes_at(most, kSaved), text_at(least, "attention"), bytes_at(least, kSaved),
-      times(number_at(most, kSaved) / number_at(least, kSaved)),
+      longest, text_at(most, "attention"), fallback(most), bytes_at(most, kSaved), text_at(least, "attention"),
+      fallback(least), bytes_at(least, kSaved), times(number_at(most, kSaved) / number_at(least, kSaved)),
       words(speedup(most, least, {"forward_ms", "backward_ms"})));
   return answer;
 }
@@ -259,8 +261,14 @@ StudyAnswer flash(const PartRows& rows) {
   std::vector<std::pair<double, double>> memory;
   for (const Json* row : all) {
     memory.emplace_back(number_at(*row, "context"), number_at(*row, kSaved));
-    answer.add(StudyPart::flash, "{} tokens: forward {}, backward {}, before backward {}", number_at(*row, "context"),
-               ms_at(*row, kForward), ms_at(*row, kBackward), bytes_at(*row, kSaved));
+    answer.add(StudyPart::flash, "{} tokens{}: forward {}, backward {}, before backward {}", number_at(*row, "context"),
+               fallback(*row), ms_at(*row, kForward), ms_at(*row, kBackward), bytes_at(*row, kSaved));
+  }
+  if (!fallback(*all.back()).empty()) {
+    answer.say("This device has no tiled kernel for these calls (d {}, {}), so {} attention ran instead.",
+               number_at(*all.back(), "model.d_model"), text_at(*all.back(), "dtype"),
+               text_at(*all.back(), "attention_fallback"));
+    return answer;
   }
   const double stored = memory.back().second / score_matrix_bytes(*all.back());
   answer.say("At {} tokens (d {}, {}), the longest measured, it keeps {} for backward{}.", memory.back().first,
@@ -281,10 +289,11 @@ StudyAnswer flash_gain(const PartRows& rows) {
     const std::pair<const Json*, const Json*>* longest = nullptr;
     for (const auto& pair : gains) {
       const auto& [stored, tiled] = pair;
-      answer.add(StudyPart::flash, "{}, d {}, {} tokens: forward {}, backward {}; forward and backward are {}", dtype,
-                 number_at(*tiled, "model.d_model"), number_at(*tiled, "context"), ms_at(*tiled, kForward),
-                 ms_at(*tiled, kBackward), words(speedup(*stored, *tiled, {"forward_ms", "backward_ms"})));
-      if (number_at(*tiled, "model.d_model") == 64) longest = &pair;
+      answer.add(StudyPart::flash, "{}, d {}, {} tokens{}: forward {}, backward {}; forward and backward are {}", dtype,
+                 number_at(*tiled, "model.d_model"), number_at(*tiled, "context"), fallback(*tiled),
+                 ms_at(*tiled, kForward), ms_at(*tiled, kBackward),
+                 words(speedup(*stored, *tiled, {"forward_ms", "backward_ms"})));
+      if (number_at(*tiled, "model.d_model") == 64 && fallback(*tiled).empty()) longest = &pair;
     }
     if (longest == nullptr) continue;
     const auto& [stored, tiled] = *longest;

@@ -38,7 +38,7 @@ std::string ranks_of(const Json& row) {
 // compile off".
 std::string planned_run(const Json& row) {
   if (text_at(row, "model.name").empty())
-    return fmt::format("{} attention, {}, {}, compile {}", text_at(row, "attention"), workload(row),
+    return fmt::format("{} attention{}, {}, {}, compile {}", text_at(row, "attention"), fallback(row), workload(row),
                        text_at(row, "mode"), text_at(row, "compile"));
   return fmt::format("{}, {}, compile {}, checkpoint {}{}", workload(row), text_at(row, "mode"),
                      text_at(row, "compile"), text_at(row, "checkpoint"), ranks_of(row));

@@ -140,6 +140,11 @@ std::string doubt(const Json& row, std::string_view statistic) {
   return is_other && !is_of_row ? "" : fmt::format(" (~ {})", verdict);
 }
 
+std::string fallback(const Json& row) {
+  const std::string variant = text_at(row, "attention_fallback");
+  return variant.empty() ? "" : fmt::format(" (ran as {})", variant);
+}
+
 std::string ms(double milliseconds) { return format_ms(milliseconds) + " ms"; }
 std::string ms_at(const Json& row, std::string_view path) {
   return ms(number_at(row, path)) + doubt(row, path.substr(0, path.find('.')));

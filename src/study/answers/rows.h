@@ -57,6 +57,9 @@ std::vector<std::string> texts_of(const Rows& rows, std::string_view path);
 // " (~ throttled)" where the samples of a time of the row are in doubt; empty where they are steady, or not judged.
 std::string doubt(const Json& row, std::string_view statistic = "time_ms");
 
+// " (ran as recompute)" where the device has no kernel for the attention of the row.
+std::string fallback(const Json& row);
+
 // "12.3 ms", "1.5 GiB", "73 %", "0.4 %", "2.13x", "1.2 %". A time of a row has its doubt with it.
 std::string ms(double milliseconds);
 std::string ms_at(const Json& row, std::string_view path);

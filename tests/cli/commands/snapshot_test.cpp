@@ -171,6 +171,7 @@ TEST_F(SnapshotProgram, draws_the_timeline_of_a_file) {
                                                     HasSubstr("peak 8.00 MiB allocated"), EndsWith("</svg>\n")));
   EXPECT_THAT(run({path("a.pickle"), path("b.pickle"), "--picture", path("b.svg")}).error,
               HasSubstr("one file is drawn"));
+  EXPECT_THAT(run({path("a.pickle"), "--picture", path("a.png")}).error, HasSubstr("does not end in .svg"));
   write_file(path("state.json"), R"([{"device": 0, "address": 4096, "total_size": 2097152, "blocks": []}])");
   EXPECT_THAT(run({path("state.json"), "--picture", path("b.svg")}).error, HasSubstr("has no history to draw"));
 }

@@ -476,6 +476,20 @@ TEST(TraceRanks, match_only_collectives_that_all_have) {
   EXPECT_THAT(compare_ranks(lanes), SizeIs(0));
 }
 
+TEST(TraceRanks, are_not_matched_between_two_runs_of_one_rank) {
+  std::vector<TraceLane> lanes;
+  for (const char* file : {"before.json", "after.json"}) {
+    MadeTrace made;
+    made.kernel("ncclA", 0, 10, -1);
+    lanes.push_back(made.lanes().at(0));
+    lanes.back().file = file;
+    lanes.back().rank = 0;
+  }
+  EXPECT_THAT(compare_ranks(lanes), SizeIs(0));
+  lanes.back().rank = 1;
+  EXPECT_THAT(compare_ranks(lanes), SizeIs(2));
+}
+
 TEST(TraceRanks, match_those_that_have_collectives_beside_one_without) {
   std::vector<TraceLane> lanes;
   for (const char* name : {"ncclA", "gemm", "ncclA"}) {

@@ -1,5 +1,5 @@
 // The first screen: the device, the models, the figures that one asks for first, and what to think of the rows.
-import type { Answer, JsonObject, ReportData } from "../records/data";
+import type { Answer, JsonObject, ReportData, ReportFile } from "../records/data";
 import { numberAt, textAt } from "../records/data";
 import { el } from "../elements/dom";
 import { settings } from "../records/fields";
@@ -99,6 +99,7 @@ const ofCeiling = (record: JsonObject) => (number(record, "ceiling_share") > 0 ?
 
 const [kPeak, kReserved] = ["memory_bytes.peak_allocated", "memory_bytes.peak_reserved"];
 const isStep = ofMode("step"), isAttention = ofCommand("attention");
+const isItself: Filter = (record) => isAttention(record) && keyOf(record, "attention_fallback") === "";  // not another variant, for lack of a kernel
 const isPlanned: Filter = (record) => ofCommand("plan")(record) && keyOf(record, "fits") !== "false";
 const isOfModel: Filter = (record) => isStep(record) || isPlanned(record) || ofCommand("memory")(record);
 
@@ -111,8 +112,8 @@ const kRules: readonly Rule[] = [
   ratio("Speed-up by compilation", "compile", "off", (value) => value !== "off", "time_ms.median", "ms", isStep),
   main("Forward pass", "time_ms.median", "ms", ofMode("forward"), perSecond("tokens_per_second")),
   main("Attention, forward", "forward_ms.median", "ms", isAttention),
-  ratio("Speed-up by flash", "attention", "naive", (value) => value === "flash", "forward_ms.median", "ms", isAttention),
-  ratio("Memory saved by flash", "attention", "naive", (value) => value === "flash", kPeak, "bytes", isAttention),
+  ratio("Speed-up by flash", "attention", "naive", (value) => value === "flash", "forward_ms.median", "ms", isItself),
+  ratio("Memory saved by flash", "attention", "naive", (value) => value === "flash", kPeak, "bytes", isItself),
   main("Longest sequence", "context", "count", isAttention),
   main("Peak memory", kPeak, "bytes", isAttention, ofCapacity(kPeak)),
   main((record) => `Predicted ${keyOf(record, "mode").replaceAll("_", " ")}`, "predicted_ms", "ms", isPlanned, perSecond("predicted_tokens_per_second")),
@@ -189,6 +190,19 @@ export function resultSection(data: ReportData, experiments: readonly Experiment
     figures.length === 0 ? null : el("dl", { class: "figures" }, ...figures), verdicts.length === 0 ? null : el("ul", { class: "verdicts" }, ...verdicts));
 }
 
+// A trace, or a part of a study, has several tables of one file.
+export function filesOf(tables: readonly ReportFile[]): ReportFile[] {
+  const files = new Map<string | number, ReportFile[]>();
+  tables.forEach((table, place) => {
+    const key = table.part === null ? place : table.name;
+    files.set(key, [...(files.get(key) ?? []), table]);
+  });
+  return [...files.values()].map((all) => {
+    const [first] = all as [ReportFile], title = distinct(all.map(({ part }) => part?.title ?? "")).join(", ");
+    return { ...first, part: first.part && { ...first.part, title }, records: all.flatMap(({ records }) => records), rows: all.flatMap(({ rows }) => rows) };
+  });
+}
+
 // Where each row is from.
 function sentencesOf(data: ReportData, experiments: readonly Experiment[]): string[] {
   const records = experiments.flatMap((experiment) => experiment.records);
@@ -198,7 +212,7 @@ function sentencesOf(data: ReportData, experiments: readonly Experiment[]): stri
   if (rows > 0) counts.push(data.answers.length > 0 || data.files.some(({ part }) => part !== null) ? `${rows} of other commands` : `${rows} of precision`);
   const events = data.files.reduce((sum, file) => sum + (file.timeline?.time_ms.length ?? 0), 0);
   const sentences: string[] = [];
-  if (counts.length > 0) sentences.push(`${counted(records.length + rows, "row")} from ${counted(data.files.length, "file")}: ${listed(counts)}.`);
+  if (counts.length > 0) sentences.push(`${counted(records.length + rows, "row")} from ${counted(filesOf(data.files).length, "file")}: ${listed(counts)}.`);
   const published = records.filter(isPublished).length;
   if (published > 0) sentences.push(`${counted(published, "row")} of them ${published === 1 ? "is" : "are"} published figures: hollow marks on thin lines.`);
   if (events > 0) sentences.push(`Timelines of memory have ${counted(events, "event")}.`);
@@ -206,7 +220,8 @@ function sentencesOf(data: ReportData, experiments: readonly Experiment[]): stri
 }
 
 export function rowsSection(data: ReportData, experiments: readonly Experiment[]): HTMLElement {
-  const entries = data.files.map((file) => {
+  const files = filesOf(data.files);
+  const entries = files.map((file) => {
     const times = file.records.map((record) => textAt(record, "timestamp")).sort();
     const events = file.timeline === null ? "" : counted(file.timeline.time_ms.length, "event");
     return {
@@ -221,7 +236,7 @@ export function rowsSection(data: ReportData, experiments: readonly Experiment[]
   const column = (label: string, key: keyof (typeof entries)[number]) =>
     ({ label, kind: "text" as const, values: entries.map((entry) => entry[key]) });
   const sentences = sentencesOf(data, experiments).map((sentence) => el("li", {}, sentence));
-  return section("rows", "Rows and files", counted(data.files.length, "file"), el("ul", { class: "sentences" }, ...sentences),
+  return section("rows", "Rows and files", counted(files.length, "file"), el("ul", { class: "sentences" }, ...sentences),
     sortableTable("The files of this page", [column("file", "file"), column("command", "command"), column("content", "rows"),
       column("device", "device"), column("first run, UTC", "begin"), column("built from", "build")]));
 }

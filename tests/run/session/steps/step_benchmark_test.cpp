@@ -182,6 +182,7 @@ TEST(MeasureStep, on_the_null_device_has_the_plan_and_no_times) {
   EXPECT_THAT(record.training_step->warmup_ms, IsEmpty());
   EXPECT_EQ(record.training_step->tokens_per_second, std::nullopt);
   EXPECT_GT(record.training_step->flops_per_step.value_or(0), 0);
+  EXPECT_EQ(record.device.total_memory_bytes, std::nullopt);
   config.device = "cpu";
   const Record run = measured(config);
   EXPECT_EQ(record.memory_bytes.peak_allocated, run.memory_bytes.peak_allocated);
