@@ -121,14 +121,17 @@ class GradientReducer {
     std::ranges::stable_sort(sources_, {}, [&](Value value) { return position_[graph_.producer(value).id]; });
   }
 
-  // Takes gradients of tables from the sources, but for the other gradients.
+  // Takes gradients of tables from the sources, but for the other gradients. The last sum stays, because the loss goes
+  // with it.
   void find_tables() {
     if (options_.shard != Sharding::none) return;
+    std::size_t left = sources_.size();
     for (Value& source : sources_) {
       const std::optional<Table> table = table_of(source);
-      if (!table || !sends_less(*table)) continue;
+      if (!table || !sends_less(*table) || (!table->other && left == 1)) continue;
       tables_.push_back(*table);
       source = table->other ? source_of(*table->other) : Value{};
+      left -= table->other ? 0 : 1;
     }
     std::erase(sources_, Value{});
     sort_sources();
@@ -138,7 +141,7 @@ class GradientReducer {
     const Node& node = graph_.producer_node(gradient);
     if (node.op == Op::embedding_backward) return Table{gradient, {}, graph_.producer(gradient)};
     if (node.op != Op::add) return std::nullopt;
-    for (const std::size_t i : {0, 1}) {
+    for (const std::size_t i : {1, 0}) {  // the later one: the other is summed before
       const NodeId embedding = graph_.producer(node.inputs[i]);
       const Value other = node.inputs[1 - i];
       if (graph_.node(embedding).op == Op::embedding_backward && is_gradient(other))

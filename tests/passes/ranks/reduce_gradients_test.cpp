@@ -343,6 +343,16 @@ TEST(ReduceGradients, gathers_tokens_where_they_have_fewer_bytes_than_a_large_ta
   EXPECT_EQ(has_collectives(large_table(false), Sharding::optimizer).first, 0);
 }
 
+TEST(ReduceGradients, sums_the_loss_where_a_large_table_alone_is_trained) {
+  CompileOptions options{.mode = Mode::step, .level = Compile::full, .verify = true};
+  options.frozen = {"layers", "ln_final", "lm_head"};
+  options.parallel.data = 2;
+  const ProgramPlan plan(Transformer(large_table(false), 3).build(), open_device("null"), {.compile = options});
+  const std::optional<Value> loss = plan.graph().find_output("loss");
+  ASSERT_TRUE(loss.has_value());
+  EXPECT_EQ(plan.graph().producer_node(*loss).op, Op::all_reduce);
+}
+
 INSTANTIATE_TEST_SUITE_P(LargeTables, DataParallel,
                          ::testing::Values(Setting{.runs = CollectiveRuns::in_wait,
                                                    .compile = {.precision = Precision::bf16, .level = Compile::full},
