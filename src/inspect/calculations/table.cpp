@@ -349,7 +349,7 @@ const std::vector<ExplainedTopic>& explained_topics() {
        "has twice as many. Planned: the operations of the graph, and the predicted time of its kernels."},
       {"data_parallel", "Data parallel",
        "Gradients are summed while backward runs. Planned communication is slowed by the kernels that run beside it. "
-       "Where the table of tokens has 64 MiB or more it sends less: it gathers the gradients of tokens instead."},
+       "For a table of tokens of 64 MiB or more, ranks gather the gradients of tokens instead, and send less."},
       {"buckets", "Data parallel, in buckets",
        "Every bucket but the last is summed behind the backward that follows it, if communication takes as long as "
        "backward."},

@@ -243,8 +243,7 @@ StudyAnswer ladder(const PartRows& rows) {
   }
   answer.say(
       "At {} tokens {} attention{} keeps {} for backward, {} attention{} {}: {} less. Forward and backward together "
-      "are "
-      "then {}.",
+      "are then {}.",
       longest, text_at(most, "attention"), fallback(most), bytes_at(most, kSaved), text_at(least, "attention"),
       fallback(least), bytes_at(least, kSaved), times(number_at(most, kSaved) / number_at(least, kSaved)),
       words(speedup(most, least, {"forward_ms", "backward_ms"})));

@@ -192,9 +192,8 @@ std::string failure_sentence(const OutOfMemoryEvent& failure, std::int64_t begin
 std::string retry_sentence(const AllocatorRetries& retries) {
   return fmt::format(
       "{} time{} the allocator gave segments back to the device ({} segment{}, {}) directly before it asked for "
-      "another "
-      "one, {} of them before a failure. It does this when the device is full (so does a call of empty_cache()), and "
-      "waits for the device each time.",
+      "another one, {} of them before a failure. It does this when the device is full (so does a call of "
+      "empty_cache()), and waits for the device each time.",
       retries.count, retries.count == 1 ? "" : "s", retries.segments, retries.segments == 1 ? "" : "s",
       format_bytes(retries.bytes), retries.before_oom);
 }
